@@ -440,23 +440,37 @@ def _uneven(group: Group) -> Iterator[Finding]:
         owned = sorted((len(m.assignment or []), m.client_id or m.member_id) for m in members)
         (fewest, poor), (most, rich) = owned[0], owned[-1]
         total = sum(n for n, _ in owned)
+        idle = [name for n, name in owned if n == 0]
+        shares = Observation(
+            f"generation {last.to_generation}, assignor {last.assignor}, topics {listed(subscription, 20)}: "
+            + ", ".join(f"{name} {n}" for n, name in owned),
+            _first_packet(last),
+            last.stable,
+        )
+        if most == 1 and idle and all(member.assignment is not None for member in last.members):
+            have = "has" if len(idle) == 1 else "have"
+            yield group_finding(
+                group,
+                Severity.INFO,
+                "members_idle",
+                f"{len(idle)} of {len(members)} members {have} nothing to do: there {'is' if total == 1 else 'are'} "
+                f"{counted(total, 'partition')}",
+                [shares],
+                "Nothing, if they are a reserve. For more throughput give the topic more partitions (records of a key "
+                "go to another one then), or have each member process records in parallel.",
+                0.3,
+                (last.stable, None),
+                clients=idle,
+            )
         if most - fewest < 2 or most < threshold("uneven_factor") * fewest:
             continue
-        idle = [name for n, name in owned if n == 0]
         yield group_finding(
             group,
             Severity.WARNING if total >= len(members) else Severity.INFO,
             "uneven_assignment",
             f"{rich} has {most} partitions, {poor} {fewest if fewest else 'none'}"
             + (f"; {len(idle)} of {len(members)} members have nothing to do" if len(idle) > 1 else ""),
-            [
-                Observation(
-                    f"generation {last.to_generation}, assignor {last.assignor}, topics {listed(subscription, 20)}: "
-                    + ", ".join(f"{name} {n}" for n, name in owned),
-                    _first_packet(last),
-                    last.stable,
-                )
-            ],
+            [shares],
             "The range assignor gives each topic's first partitions to the first members: with several topics of few "
             "partitions use a sticky or uniform assignor. Members beyond the number of partitions stay idle.",
             0.5,

@@ -32,6 +32,7 @@ FINDING_KINDS: dict[str, str] = {
     "configurations_apart": "a worker of Connect does not come to its leader's configuration, and joins on and on",
     "eager_assignor": "an eager assignor stopped all partitions where a cooperative one would not",
     "uneven_assignment": "members with the same subscription have very different numbers of partitions",
+    "members_idle": "a group has more members than there are partitions",
     "partition_unowned": "a partition had no owner for long",
     "slow_to_join": "all members waited for one",
     "commit_refused": "commits of a member were refused again and again",

@@ -625,6 +625,25 @@ def test_what_is_uneven(counts: tuple[int | None, ...], severity: Severity | Non
 
 
 @pytest.mark.parametrize(
+    ("counts", "title", "clients"),
+    [
+        ((1, 0), "1 of 2 members has nothing to do: there is 1 partition", ["b"]),
+        ((1, 1, 0, 0), "2 of 4 members have nothing to do: there are 2 partitions", ["c", "d"]),
+        ((1, 1, None, 0), "", []),
+        ((1, 1), "", []),
+        ((2, 1, 0), "", []),  # who has two may give one up
+    ],
+)
+def test_members_beyond_the_number_of_partitions(
+    counts: tuple[int | None, ...], title: str, clients: list[str]
+) -> None:
+    found = of_kind("members_idle", rebalances(5, members=owners(*counts)))
+    assert [(each.severity, each.title, each.client_ids) for each in found] == (
+        [(Severity.INFO, title, clients)] if title else []
+    )
+
+
+@pytest.mark.parametrize(
     ("last", "found"),
     [
         ({}, 1),

@@ -129,8 +129,12 @@ def test_a_capture_is_called_with_its_directory() -> None:
 
 def test_the_largest_are_named_however_many_and_whoever_counted_them() -> None:
     counts = {f"c{n}": 1 + n % 7 for n in range(1_600)}
-    rows: list[dict[str, object]] = [{"client_id": name, "outcome": "answered"} for name, count in counts.items() for _ in range(count)]
-    sums: list[dict[str, object]] = [{"topic": name, "direction": "produce", "records": n, "bytes": n} for name, n in counts.items()]
+    rows: list[dict[str, object]] = [
+        {"client_id": name, "outcome": "answered"} for name, count in counts.items() for _ in range(count)
+    ]
+    sums: list[dict[str, object]] = [
+        {"topic": name, "direction": "produce", "records": n, "bytes": n} for name, n in counts.items()
+    ]
 
     def summed(*parts: slice) -> dict[str, object]:
         whole = Summary()
