@@ -6,12 +6,14 @@ Views are imported when they are wanted: `sniff` shows exchanges without any, an
 from __future__ import annotations
 
 import copy
+import functools
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from kafkascope.reports.columns.remarks import TlsTalk
 from kafkascope.reports.columns.topics import TopicNames
@@ -330,7 +332,7 @@ class _Unseen:
 
     def add(self, tables: Tables, ends: Mapping[int, Endpoint]) -> None:
         for name in self._needed & tables.keys():
-            self._tables.setdefault(name, []).append(tables[name])
+            self._tables.setdefault(name, []).append(_with_times(tables[name]))
             self.bytes += tables[name].nbytes
         self._ends.update(ends)
 
@@ -342,6 +344,15 @@ class _Unseen:
             tables[name] = pa.concat_tables(parts).combine_chunks()
         ends, self._ends, self.bytes = self._ends, {}, 0
         return tables, ends
+
+
+def _with_times(table: pa.Table) -> pa.Table:
+    """Rows of which it is known when they were: packets of pcapng may have no time, and then nothing can be said."""
+    times = [table[name] for name in ("requested", "answered", "at") if name in table.column_names]
+    if not times or any(column.null_count == 0 for column in times):
+        return table
+    known = functools.reduce(pc.or_, map(pc.is_valid, times))
+    return table if pc.all(known).as_py() else table.filter(known)
 
 
 def _views(names: frozenset[str]) -> list[View]:

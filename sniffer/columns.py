@@ -203,6 +203,7 @@ class ConnectionRow:
     exchanges: int
     connect: str | None  # established, refused, unanswered; None: it was open before the capture
     reset_by: str | None  # client, broker: whose RST ended it
+    closed_by: str | None  # ... whose FIN or RST came first
     retransmits_up: int  # sent by the client
     retransmits_down: int
     fast_retransmits: int  # of both sides, as the next ones

@@ -96,6 +96,7 @@ CONNECTION = np.dtype(
         ("out_of_order", "i4"),
         ("gap_bytes", "i8"),
         ("reset_side", "i1"),  # whose RST ended it; -1: none did
+        ("closing_side", "i1"),  # whose FIN or RST came first; -1: none did
         ("is_refused", "i1"),
         ("beginning", "i1"),  # how it began; known when it has ended
         ("base_0", "i8"),  # sequence numbers at offset 0 of the streams; known when it has ended
@@ -891,6 +892,7 @@ def _begin(state: State, slot: Integer, side: Integer, number: Integer, at: Inte
     connection.out_of_order = 0
     connection.gap_bytes = 0
     connection.reset_side = -1
+    connection.closing_side = -1
     connection.is_refused = 0
     connection.beginning = BEFORE
     connection.batch = -1
@@ -1193,6 +1195,8 @@ def _take_reset(
     elif connection.how_closed == OPEN:
         connection.how_closed = BY_RST
         connection.reset_side = side
+        if connection.closing_side < 0:
+            connection.closing_side = side
         connection.closed = at
 
 
@@ -1207,6 +1211,8 @@ def _take_fin(state: State, slot: Integer, side: Integer, position: Integer, num
     stream.fin = position
     stream.fin_number = number
     stream.fin_at = at
+    if connection.closing_side < 0:
+        connection.closing_side = side
     stream.highest = max(stream.highest, position)
     if state.streams[2 * slot + 1 - side].fin > 0 and connection.how_closed == OPEN:
         connection.how_closed = BY_FIN

@@ -282,9 +282,9 @@ class Session:
             client_base, broker_base = broker_base, client_base
             of_client, of_broker = of_broker, of_client
             client = 1
-        reset_by = None
-        if summary.reset_by_source is not None:
-            reset_by = "client" if summary.reset_by_source == (client == 0) else "broker"
+        sides = {True: "client", False: "broker"} if client == 0 else {True: "broker", False: "client"}
+        reset_by = None if summary.reset_by_source is None else sides[summary.reset_by_source]
+        closed_by = None if summary.closed_by_source is None else sides[summary.closed_by_source]
         protocol = self._conversations.protocol(connection)
         tls = self._tls(connection)
         if tls is not None:
@@ -340,6 +340,7 @@ class Session:
             exchanges=exchanges,
             connect=summary.connect,
             reset_by=reset_by,
+            closed_by=closed_by,
             retransmits_up=of_client.retransmits,
             retransmits_down=of_broker.retransmits,
             fast_retransmits=of_client.fast_retransmits + of_broker.fast_retransmits,

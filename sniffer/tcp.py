@@ -121,6 +121,7 @@ class TcpConnection:
     gap_bytes: int  # that the capture lacks: packets, and what the snap length cut off
     connect: str | None  # established, refused, unanswered; None: it was open before the capture
     reset_by_source: bool | None  # whose RST ended it; None: none did
+    closed_by_source: bool | None  # whose FIN or RST came first; None: it is open
     first_side: int  # which side the source is in rows of ``spans``
     source_base: int  # sequence number of the source's first byte, that at offset 0; known when it has ended
     target_base: int
@@ -558,6 +559,7 @@ def _summary(row: dict[str, int], fares: Sequence[Fares]) -> TcpConnection:
         gap_bytes=row["gap_bytes"],
         connect=BEGINNINGS[row["beginning"]],
         reset_by_source=None if row["reset_side"] < 0 else row["reset_side"] == first,
+        closed_by_source=None if row["how_closed"] == reassembly.OPEN else row["closing_side"] == first,
         first_side=first,
         source_base=bases[first],
         target_base=bases[1 - first],

@@ -206,7 +206,7 @@ def _take_latency(scene: _Scene, rows: pa.Table) -> None:
 
 
 _CONNECTION = ["connection", "client", "broker", "broker_port", "opened", "closed", "how_closed", "connect"]
-_CONNECTION += ["reset_by", "client_id"]
+_CONNECTION += ["reset_by", "closed_by", "client_id"]
 _LATENCY = ["broker", "client_id", "client", "topic", "from", "width_ms", "part", "max"]
 _SILENCE = ["host", "since", "until", "duration_ms", "waiting", "refused", "unanswered", "ended", "first_packet"]
 _CLUSTER = ["at", "event", "node_id", "host", "topic", "partition", "count", "group_id", "before", "after", "packet"]
@@ -332,7 +332,7 @@ def _connection_words(row: Mapping[str, Any]) -> str:
         return f"{begun}, and not closed"
     if row["how_closed"] == "rst":
         return f"{begun}; reset" + (f" by the {row['reset_by']}" if row["reset_by"] else "")
-    return f"{begun}; closed"
+    return f"{begun}; closed" + (f" by the {row['closed_by']}" if row["closed_by"] else "")
 
 
 def _groups(scene: _Scene, groups: Groups | None) -> Iterator[Lane]:

@@ -46,7 +46,7 @@ def units_of(rows: pa.Table, topics: Mapping[str, str]) -> dict[int, list[Fact]]
 
 def answers_of(rows: pa.Table) -> Iterator[Answer]:
     """The answers in order of time, but for those that say what the one before on their connection said."""
-    rows = rows.filter(pc.is_valid(rows["connection"]))
+    rows = rows.filter(pc.and_(pc.is_valid(rows["connection"]), pc.is_valid(rows["at"])))
     rows = rows.select([field.name for field in fields(Answer)])
     rows = rows.set_column(0, "at", rows["at"].cast(pa.int64()))
     answers = [Answer(**row | {"told": tuple(row["told"])}) for row in rows.to_pylist()]

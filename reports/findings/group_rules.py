@@ -427,6 +427,46 @@ def _eager(group: Group) -> Iterator[Finding]:
     )
 
 
+def _idle(group: Group) -> Iterator[Finding]:
+    """Members for which no partition was left, in the generation that lasted longest."""
+    settled = [r for r in group.rebalances if r.stable and r.protocol in ("classic", "consumer") and r.members]
+    if not settled:
+        return
+    ended = max((message.over for message in group.log.messages), default=settled[-1].stable or 0)
+    ends = [*(later.started or later.stable or 0 for later in settled[1:]), ended]
+    lasted = {end - (r.stable or 0): r for r, end in zip(settled, ends, strict=True)}
+    longest = max(lasted)
+    rebalance = lasted[longest]
+    by_topics: dict[tuple[str, ...], list[Member]] = defaultdict(list)
+    for member in rebalance.members:
+        by_topics[tuple(sorted(member.subscription))].append(member)
+    for topics, members in sorted(by_topics.items()):
+        counts = [None if member.assignment is None else len(member.assignment) for member in members]
+        idle = sorted(m.client_id or m.member_id for m, count in zip(members, counts, strict=True) if count == 0)
+        if {*counts} != {0, 1} or longest < threshold("idle_members") * SECOND_NS:
+            continue
+        partitions = counts.count(1)
+        yield group_finding(
+            group,
+            Severity.INFO,
+            "members_idle",
+            f"{len(idle)} of {len(members)} members {'has' if len(idle) == 1 else 'have'} nothing to do: there "
+            f"{'is' if partitions == 1 else 'are'} {counted(partitions, 'partition')}",
+            [
+                Observation(
+                    f"generation {rebalance.to_generation}, topics {listed(topics, 20)}: none for {listed(idle, 20)}",
+                    _first_packet(rebalance),
+                    rebalance.stable,
+                )
+            ],
+            "Nothing, if they are a reserve. For more throughput give the topic more partitions (records of a key go "
+            "to another one then), or have each member process records in parallel.",
+            0.3,
+            (rebalance.stable, (rebalance.stable or 0) + longest),
+            clients=idle,
+        )
+
+
 def _uneven(group: Group) -> Iterator[Finding]:
     settled = [r for r in group.rebalances if r.stable and r.protocol in ("classic", "consumer") and len(r.members) > 1]
     if not settled:
@@ -440,37 +480,23 @@ def _uneven(group: Group) -> Iterator[Finding]:
         owned = sorted((len(m.assignment or []), m.client_id or m.member_id) for m in members)
         (fewest, poor), (most, rich) = owned[0], owned[-1]
         total = sum(n for n, _ in owned)
-        idle = [name for n, name in owned if n == 0]
-        shares = Observation(
-            f"generation {last.to_generation}, assignor {last.assignor}, topics {listed(subscription, 20)}: "
-            + ", ".join(f"{name} {n}" for n, name in owned),
-            _first_packet(last),
-            last.stable,
-        )
-        if most == 1 and idle and all(member.assignment is not None for member in last.members):
-            have = "has" if len(idle) == 1 else "have"
-            yield group_finding(
-                group,
-                Severity.INFO,
-                "members_idle",
-                f"{len(idle)} of {len(members)} members {have} nothing to do: there {'is' if total == 1 else 'are'} "
-                f"{counted(total, 'partition')}",
-                [shares],
-                "Nothing, if they are a reserve. For more throughput give the topic more partitions (records of a key "
-                "go to another one then), or have each member process records in parallel.",
-                0.3,
-                (last.stable, None),
-                clients=idle,
-            )
         if most - fewest < 2 or most < threshold("uneven_factor") * fewest:
             continue
+        idle = [name for n, name in owned if n == 0]
         yield group_finding(
             group,
             Severity.WARNING if total >= len(members) else Severity.INFO,
             "uneven_assignment",
             f"{rich} has {most} partitions, {poor} {fewest if fewest else 'none'}"
             + (f"; {len(idle)} of {len(members)} members have nothing to do" if len(idle) > 1 else ""),
-            [shares],
+            [
+                Observation(
+                    f"generation {last.to_generation}, assignor {last.assignor}, topics {listed(subscription, 20)}: "
+                    + ", ".join(f"{name} {n}" for n, name in owned),
+                    _first_packet(last),
+                    last.stable,
+                )
+            ],
             "The range assignor gives each topic's first partitions to the first members: with several topics of few "
             "partitions use a sticky or uniform assignor. Members beyond the number of partitions stay idle.",
             0.5,
@@ -630,6 +656,7 @@ _RULES: tuple[Callable[[Group], Iterator[Finding]], ...] = (
     streams_rules.shut_down,
     join_rules.configurations_apart,
     _eager,
+    _idle,
     _uneven,
     _partitions_unowned,
     _slow_rebalances,

@@ -53,17 +53,26 @@ def _absent(signs: Signs, node: Node, rows: Sequence[Row], sought: Mapping[str, 
         None,
     )
     until = signs.end if back is None else back["at"]
+    partitions = {partition: None for row in rows for partition in row["partitions"] or ()}
     led = [
         row
         for row in signs.events_of(node, since, until + 1)
-        if row["event"] == "leader_missing" and row["before"] in (node.id, None)
+        if row["event"] == "leader_missing"
+        and (row["before"] == node.id or (row["before"] is None and partitions.keys() & {*(row["partitions"] or ())}))
     ]
-    partitions = {partition: None for row in rows for partition in row["partitions"] or ()}
+    topics = {partition.rpartition("-")[0] for row in led for partition in row["partitions"] or ()}
     count = sum(row["count"] or 1 for row in rows)
     held = f"{in_words(partitions, 6) or counted(count, 'partition')} {'has' if count == 1 else 'have'} a replica there"
     effects = [leaderless(signs, node, led) if led else Effect("partitions", held, count)]
-    failed = [row for row in signs.errors if row["error"] == Error.LEADER_NOT_AVAILABLE and since <= row["last"]]
-    failed = [row for row in failed if led and row["first"] <= until and row["client_id"]]
+    failed = [
+        row
+        for row in signs.errors
+        if row["error"] == Error.LEADER_NOT_AVAILABLE
+        and row["topic"] in topics
+        and row["client_id"]
+        and since <= row["last"]
+        and row["first"] <= until
+    ]
     names = sorted({row["client_id"] for row in failed})
     if failed:
         asked = sum(row["count"] for row in failed)

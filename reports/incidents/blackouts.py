@@ -67,8 +67,8 @@ def blackouts(signs: Signs) -> list[Blackout]:
         return []
     connection, of = _heard_behind(signs, until)
     fates = _fates(signs, connection, until[of])
-    through, lacking, unseen = (np.bincount(of[rows], minlength=len(until)) for rows in fates)
-    others = (through == 0) & (unseen > 1)
+    before, through, lacking, unseen = (np.bincount(of[rows], minlength=len(until)) for rows in fates)
+    others = (before == 0) & (unseen > 1)
     alone = until - since >= threshold("blackout_alone") * SECOND_NS
     found = np.flatnonzero(alone | others | ((lacking > 0) & (2 * lacking >= through)))
     return [Blackout(*times) for times in zip(since[found].tolist(), until[found].tolist(), strict=True)]
@@ -97,10 +97,11 @@ def _heard_behind(signs: Signs, until: I64) -> tuple[I64, I64]:
     return connection, place
 
 
-def _fates(signs: Signs, connection: I64, until: I64) -> tuple[Bool, Bool, Bool]:
-    """Of connections that are heard behind a time: which were heard before it, and which of those lack bytes of it.
+def _fates(signs: Signs, connection: I64, until: I64) -> tuple[Bool, Bool, Bool, Bool]:
+    """Of connections that are heard behind a time: which were heard before it, which of those can tell, or lack bytes.
 
-    And which were not, though they say something, and the capture lacks how they were opened.
+    Those that lacked some before cannot tell: of each, the first time alone is told. And which were not heard before,
+    though they say something, and the capture lacks how they were opened.
     """
     about = pa.array(np.unique(connection))
     gaps = signs.batches("issues", ("connection", "at"), pc.field("kind") == "tcp_gap")
@@ -114,7 +115,8 @@ def _fates(signs: Signs, connection: I64, until: I64) -> tuple[Bool, Bool, Bool]
     pairs = list(zip(connection.tolist(), until.tolist(), strict=True))
     before = np.array([begun[one] < end for one, end in pairs], np.bool_)
     lacks = np.array([end <= first_gap.get(one, 0) < end + _BEHIND_NS for one, end in pairs], np.bool_)
-    return before, before & lacks, ~before & np.isin(connection, list(unopened))
+    can_tell = np.array([first_gap.get(one, end) >= end for one, end in pairs], np.bool_)
+    return before, before & can_tell, before & lacks, ~before & np.isin(connection, list(unopened))
 
 
 def _by_connection(batches: Iterator[pa.Table], name: str, about: pa.Array) -> dict[int, int]:

@@ -347,9 +347,9 @@ def _announced(signs: Signs, silence: Row) -> list[Weighed]:
 def _coordinated_later(signs: Signs, error: Row, until: int) -> bool:
     """Whether a broker that said that it is not the coordinator of a group was it later, and led it to a rebalance."""
     group = error["group_id"]
-    return group in signs.coordinated_by(signs.where(error["broker"]), until) and any(
-        error["last"] < (row["stable"] or 0) < until for row in signs.rebalances_of(group, until, error["last"])
-    )
+    if group is None or not signs.coordinates(signs.where(error["broker"]), group, until):
+        return False
+    return any(error["last"] < (row["stable"] or 0) < until for row in signs.rebalances_of(group, until, error["last"]))
 
 
 def _gone(signs: Signs, outage: Outage) -> Incident:

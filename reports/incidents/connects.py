@@ -24,14 +24,15 @@ def listeners(signs: Signs) -> Iterator[Incident]:
     """Addresses that brokers advertise, and at which no connect ever succeeded."""
     failed: dict[tuple[str, int], list[Row]] = defaultdict(list)
     for row in signs.failed_connects:
-        failed[row["broker"], row["broker_port"]].append(row)
+        if row["opened"] is not None:
+            failed[row["broker"], row["broker_port"]].append(row)
     gone = {silence["host"] for silence in signs.once(gone_before)}
     for (host, port), rows in sorted(failed.items()):
         place = address(host, port)
         listed_at = signs.listing(place)
         if len(rows) < threshold("failed_connects") or listed_at is None or signs.reached(place):
             continue
-        rows.sort(key=lambda row: row["opened"] or 0)
+        rows.sort(key=lambda row: (row["opened"], row["connection"]))
         since, until = rows[0]["opened"], rows[-1]["opened"]
         broker = signs.where(place)
         if broker in gone or missed(signs, broker, since):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass
@@ -43,34 +44,46 @@ def deployments(signs: Signs) -> Iterator[Incident]:
         if row["protocol"] == "connect":
             workers |= {member["host"] for member in row["members"] or ()}
     for group, rows in sorted(by_group.items()):
-        if (found := _in_turn(rows) or _by_others(rows, workers)) is None:
-            continue
-        since, until = found.rows[0]["started"], max(row["stable"] or row["started"] for row in found.rows)
-        made = frozenset((group, row["to_generation"]) for row in found.rows)
-        yield Incident(
-            kind=IncidentKind.CLIENT_DEPLOY,
-            severity=Severity.INFO,
-            certainty=found.sure,
-            subjects=(Subject(Role.GROUP, group), *signs.clients(found.clients)),
-            started=since,
-            ended=until,
-            headline=f"members of group {group} were replaced in turn from {clock(since)} to {clock(until)}: "
-            f"{found.words}; {counted(len(made), 'rebalance')}",
-            evidence=found.evidence,
-            advice="Static membership (group.instance.id) lets each restart within session.timeout.ms pass without "
-            "a rebalance.",
-            cost_ms=float(sum(row["unowned_ms"] or 0 for row in found.rows)),
-            effects=(Effect("rebalances", counted(len(made), "rebalance"), len(made)),),
-            rebalances=made,
-        )
+        in_turn = _in_turn(rows)
+        times = [(one.rows[0]["started"], one.rows[-1]["started"]) for one in in_turn]
+        others = _by_others(rows, workers, times)
+        for found in [*in_turn, *others]:
+            yield _incident(signs, group, found)
 
 
-def _in_turn(rows: Sequence[Row]) -> _Deployment | None:
-    """Members that left and came back soon, under their names."""
-    turns = _turns(rows)
+def _incident(signs: Signs, group: str, found: _Deployment) -> Incident:
+    since, until = found.rows[0]["started"], max(row["stable"] or row["started"] for row in found.rows)
+    made = frozenset((group, row["to_generation"]) for row in found.rows)
+    return Incident(
+        kind=IncidentKind.CLIENT_DEPLOY,
+        severity=Severity.INFO,
+        certainty=found.sure,
+        subjects=(Subject(Role.GROUP, group), *signs.clients(found.clients)),
+        started=since,
+        ended=until,
+        headline=f"members of group {group} were replaced in turn from {clock(since)} to {clock(until)}: "
+        f"{found.words}; {counted(len(made), 'rebalance')}",
+        evidence=found.evidence,
+        advice="Static membership (group.instance.id) lets each restart within session.timeout.ms pass without "
+        "a rebalance.",
+        cost_ms=float(sum(row["unowned_ms"] or 0 for row in found.rows)),
+        effects=(Effect("rebalances", counted(len(made), "rebalance"), len(made)),),
+        rebalances=made,
+    )
+
+
+def _in_turn(rows: Sequence[Row]) -> list[_Deployment]:
+    """Members that left and came back soon, under their names, one soon after the other."""
+    runs: list[list[tuple[Row, Row, str]]] = []
+    for turn in _turns(rows):
+        if not runs or turn[0]["started"] > runs[-1][-1][1]["started"] + threshold("deployed_after") * SECOND_NS:
+            runs.append([])
+        runs[-1].append(turn)
+    return [_of_turns(run) for run in runs if len({name for *_, name in run}) >= threshold("deployed_members")]
+
+
+def _of_turns(turns: Sequence[tuple[Row, Row, str]]) -> _Deployment:
     names = sorted({name for _, _, name in turns})
-    if len(names) < threshold("deployed_members"):
-        return None
     evidence = tuple(
         Weighed(
             f"{name} left at {clock(left['started'])} and was back at {clock(came['started'])}",
@@ -87,31 +100,49 @@ def _in_turn(rows: Sequence[Row]) -> _Deployment | None:
     )
 
 
-def _by_others(rows: Sequence[Row], workers: Set[str]) -> _Deployment | None:
-    """Members that left, and in whose place as many others came, before or behind: of other names, or hosts."""
-    within = threshold("one_trouble") * SECOND_NS
+def _by_others(rows: Sequence[Row], workers: Set[str], told: Sequence[tuple[int, int]]) -> Iterator[_Deployment]:
+    """Members that left, and in whose place as many others came, before or behind: of other names, or hosts.
+
+    Not in times that are told already.
+    """
     present = [_who(row, workers) for row in rows]
-    for first, (before, old) in enumerate(zip(rows, present, strict=True)):
-        if len(old) < threshold("deployed_members") or before["started"] is None:
-            continue
-        last = before["started"]
-        for place in range(first + 1, min(first + 1 + _MOST_STEPS, len(rows))):
-            row, now = rows[place], present[place]
-            triggers = {row["trigger"], *(also["trigger"] for also in row["contributing"] or ())}
-            if not triggers <= _ORDERLY or row["started"] is None or row["started"] - last > within:
-                break
-            last, gone, come = row["started"], old - now, now - old
-            if len(gone) == len(come) >= threshold("deployed_members"):
-                taken = rows[first + 1 : place + 1]
-                names = [sorted({name for name, _ in group}) for group in (gone, come)]
-                hosts = [f" ({listed({host for _, host in group}, 3)})" for group in (gone, come)]
-                words = f"{listed(names[0])}{hosts[0]} left, and {listed(names[1])}{hosts[1]} came instead"
-                evidence = (
-                    Weighed(f"in the group were {_listed(old)}", None, before["started"], 0.6),
-                    Weighed(f"in the group are {_listed(now)}", None, row["started"], 0.6),
-                )
-                return _Deployment(Certainty.GUESSED, words, sorted({*names[0], *names[1]}), list(taken), evidence)
-    return None
+    first = 0
+    while first < len(rows):
+        last, found = _replaced_behind(rows, present, first)
+        if found is not None and not any(
+            since <= found.rows[-1]["started"] and found.rows[0]["started"] <= until for since, until in told
+        ):
+            yield found
+        first = last if found is not None else first + 1
+
+
+def _replaced_behind(
+    rows: Sequence[Row], present: Sequence[set[tuple[str, str]]], first: int
+) -> tuple[int, _Deployment | None]:
+    """By whom members of a generation were replaced in those behind it, and the place of the last one of these."""
+    before, old = rows[first], present[first]
+    if len(old) < threshold("deployed_members") or before["started"] is None:
+        return first, None
+    last = before["started"]
+    for place in range(first + 1, min(first + 1 + _MOST_STEPS, len(rows))):
+        row, now = rows[place], present[place]
+        triggers = {row["trigger"], *(also["trigger"] for also in row["contributing"] or ())}
+        late = row["started"] is None or row["started"] - last > threshold("one_trouble") * SECOND_NS
+        if late or not triggers <= _ORDERLY:
+            break
+        last, gone, come = row["started"], old - now, now - old
+        if len(gone) == len(come) >= threshold("deployed_members"):
+            taken = rows[first + 1 : place + 1]
+            names = [sorted({name for name, _ in group}) for group in (gone, come)]
+            hosts = [f" ({listed({host for _, host in group}, 3)})" for group in (gone, come)]
+            words = f"{listed(names[0])}{hosts[0]} left, and {listed(names[1])}{hosts[1]} came instead"
+            evidence = (
+                Weighed(f"in the group were {_listed(old)}", None, before["started"], 0.6),
+                Weighed(f"in the group are {_listed(now)}", None, row["started"], 0.6),
+            )
+            clients = sorted({*names[0], *names[1]})
+            return place, _Deployment(Certainty.GUESSED, words, clients, list(taken), evidence)
+    return first, None
 
 
 def _who(row: Row, workers: Set[str]) -> set[tuple[str, str]]:
@@ -131,6 +162,7 @@ def _turns(rows: Sequence[Row]) -> list[tuple[Row, Row, str]]:
     """Each member's leaving with its coming back within a while, in order of time."""
     turns = []
     within = threshold("one_trouble") * SECOND_NS
+    started = [row["started"] or 0 for row in rows]
     for index, left in enumerate(rows):
         name = left["trigger_client_id"]
         if left["trigger"] not in _LEFT or name is None or left["started"] is None:
@@ -138,9 +170,8 @@ def _turns(rows: Sequence[Row]) -> list[tuple[Row, Row, str]]:
         came = next(
             (
                 row
-                for row in rows[index:]
+                for row in rows[index : bisect_right(started, left["started"] + within)]
                 if row["started"] is not None
-                and left["started"] <= row["started"] <= left["started"] + within
                 and (
                     (row["trigger"] in _CAME and row["trigger_client_id"] == name)
                     or any(one["client_id"] == name and one["trigger"] in _CAME for one in row["contributing"] or ())

@@ -165,7 +165,9 @@ def _deletions(signs: Signs, group: str, topics: set[str], since: int, until: in
     found = []
     for row in signs.once(changes_made):
         if row["api"] in _DELETIONS and since <= row["requested"] <= until:
-            names = {name for _, name in named_in(row["request"])}
-            if group in names or (row["api"] == "DeleteTopics" and topics & names):
+            named = set(named_in(row["request"]))
+            of_group = (Role.GROUP, group) in named
+            of_topics = not topics.isdisjoint(name for role, name in named if role == Role.TOPIC)
+            if {"DeleteGroups": of_group, "DeleteTopics": of_topics}.get(row["api"], of_group and of_topics):
                 found.append(row)
     return found

@@ -129,7 +129,7 @@ def _waiting(one: _Alive, rows: Sequence[Row]) -> tuple[Row, ...]:
     last = {(row["topic"], row["partition"]): row for row in rows if row["at"] <= one.beat}
     waiting = tuple(last[key] for key in sorted(last) if not last[key]["fetches"] and last[key]["fetch_lag"])
     enough_ms = threshold("lag_stuck") * 1000
-    commits = any((row["commit_stuck_ms"] or enough_ms) < enough_ms for row in waiting)
+    commits = any(row["commit_stuck_ms"] is not None and row["commit_stuck_ms"] < enough_ms for row in waiting)
     return () if commits or one.beat - one.fetch < threshold("longest_pause") * pause else waiting
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pyarrow as pa
@@ -17,6 +17,7 @@ from kafkascope.reports.vocabulary.triggers import Certainty
 _GRAVEST_FIRST = list(Severity)
 EVIDENCE_SHOWN = 20
 """Observations for its kind that are kept with an incident; behind them is said how many more there were."""
+MOST_COUNTED = 2**63 - 1
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -121,6 +122,7 @@ def incident_table(incidents: Iterable[Incident]) -> pa.Table:
         INCIDENTS,
         rank=range(1, len(rows) + 1),
         evidence=[_shown(one.evidence) for one in rows],
+        effects=[[replace(each, count=_bounded(each.count)) for each in one.effects] for one in rows],
         explains=[
             {
                 "findings": sorted(one.findings),
@@ -131,6 +133,11 @@ def incident_table(incidents: Iterable[Incident]) -> pa.Table:
             for one in rows
         ],
     )
+
+
+def _bounded(count: int | None) -> int | None:
+    """A number that a column can hold: offsets out of messages may add up to anything."""
+    return None if count is None else min(count, MOST_COUNTED)
 
 
 def _shown(evidence: Iterable[Weighed]) -> list[Weighed]:

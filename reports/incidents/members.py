@@ -133,7 +133,7 @@ def cut_off_by(signs: Signs, found: Sequence[Vanished], loss: Loss) -> Vanished 
             for one in found
             if one.client == loss.host
             and one.overlaps(loss.since, loss.expelled)
-            and loss.rebalance["group_id"] in signs.coordinated_by(one.broker, loss.expelled)
+            and signs.coordinates(one.broker, loss.rebalance["group_id"], loss.expelled)
         ),
         None,
     )
@@ -419,7 +419,7 @@ def _closed(loss: Loss, mine: Sequence[Row], of_brokers: Sequence[Outage], end: 
         for row in mine
         if row["closed"] is not None
         and loss.since - SECOND_NS <= row["closed"] < loss.expelled
-        and (row["how_closed"] == "fin" or row["reset_by"] == "client")
+        and row["closed_by"] == "client"
         and not any(one.address == row["broker"] and out_at([one], row["closed"], end) for one in of_brokers)
     ]
     lived_on = any(

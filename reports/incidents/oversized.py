@@ -59,7 +59,7 @@ def found(signs: Signs) -> list[Oversized]:
             and not connection["gap_bytes"]  # else it may be the capture that lacks the answer
             and connection["closed"] is not None
             and 0 <= connection["closed"] - row["requested"] <= SECOND_NS
-            and (connection["how_closed"] == "fin" or connection["reset_by"] == "broker")
+            and connection["closed_by"] == "broker"
         ):
             place = address(connection["broker"], connection["broker_port"])
             of_client[place, connection["client"], row["client_id"] or "?"].append(row)

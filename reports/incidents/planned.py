@@ -54,7 +54,6 @@ CHANGES = (
 )
 """APIs by which something is changed; their requests are read."""
 _TRIAL = '"validateOnly": true'
-_OF_STREAMS = "-repartition"  # topics of which it deletes what it has read (repartition.purge.interval.ms)
 _GROUPS = ("groupId", "groupsNames")  # where requests name groups,
 _TOPICS = ("topics", "topicNames", "topicPartitions")  # topics,
 _OTHERS = ("resources", "upsertions")  # and topics, brokers, groups, users
@@ -64,7 +63,7 @@ _NAMES = ("name", "topic", "topicName", "resourceName")
 def changes_made(signs: Signs) -> list[Row]:
     """Requests by which administrators changed something, in order of time; those that brokers hand on are left out.
 
-    What was refused, if only in part, or not answered, changed nothing that is known.
+    What was refused, if only in part, or not answered, changed nothing that is known; nor did a trial.
     """
     of_them = pc.field("api").isin(CHANGES)
     refused = {(row["connection"], row["number"]) for row in signs.rows("errors", ("connection", "number"), of_them)}
@@ -77,16 +76,8 @@ def changes_made(signs: Signs) -> list[Row]:
     hosts = signs.connections_by_number(sorted({row["connection"] for row in rows}))
     made = [row | {"host": hosts.get(row["connection"], {}).get("client")} for row in rows]
     made = [row for row in made if row["host"] is not None and not signs.is_broker(row["host"], row["client_id"])]
-    made = [row for row in made if not _is_none(row)]
+    made = [row for row in made if _TRIAL not in (row["request"] or "") or not body_of(row["request"])["validateOnly"]]
     return sorted(made, key=lambda row: (row["requested"], row["request_packet"]))
-
-
-def _is_none(row: Row) -> bool:
-    """Whether a request changes nothing that anybody planned: a trial, or Streams that tidies up behind itself."""
-    if row["api"] == "DeleteRecords":
-        names = [name for _, name in named_in(row["request"])]
-        return bool(names) and all(name.endswith(_OF_STREAMS) for name in names)
-    return _TRIAL in (row["request"] or "") and bool(body_of(row["request"]).get("validateOnly"))
 
 
 def changes(signs: Signs) -> Iterator[Incident]:

@@ -287,7 +287,10 @@ def conclusions(tables: Mapping[str, ds.Dataset], summary: Mapping[str, Any]) ->
     issues: list[Issue] = []
     for rule in RULES:
         try:
-            found += list(rule.find(signs))
+            made = list(rule.find(signs))
+            if made:
+                incident_table(made)  # so that what no table can hold is a fault of this rule alone
+            found += made
         except Exception as error:
             issues.append(Issue(INTERNAL_ERROR, f"incidents {', '.join(sorted(rule.kinds))}: {fault(error)}"))
     issues += [Issue("too_many_rows", f"{name}: the first {MOST_ROWS:,}") for name in sorted(signs.left_out)]

@@ -48,7 +48,7 @@ _CONNECTION = (
     "protocol",
     "client_id",
     "connect",
-    "reset_by",
+    "closed_by",
     "security",
     "gap_bytes",
     "exchanges",
@@ -398,9 +398,18 @@ class Signs:
 
     def coordinated_by(self, host: str, at: int) -> set[str]:
         """Groups whose coordinator was there, as far as was told by then."""
-        known = {group: told[: bisect_left(told, (at, ""))] for group, told in self._coordinators.items()}
         places = {host, *map(self.where, self.listed_as(self.node(host, at)))}
-        return {group for group, told in known.items() if told and told[-1][1] in places}
+        return {group for group in self._coordinators if self._coordinator_of(group, at) in places}
+
+    def coordinates(self, host: str, group: str, at: int) -> bool:
+        """Whether a group's coordinator was there, as far as was told by then."""
+        place = self._coordinator_of(group, at)
+        return place is not None and place in {host, *map(self.where, self.listed_as(self.node(host, at)))}
+
+    def _coordinator_of(self, group: str, at: int) -> str | None:
+        told = self._coordinators.get(group, [])
+        place = bisect_left(told, (at, ""))
+        return told[place - 1][1] if place else None
 
     def health(self, host: str, since: int, until: int) -> list[Life]:
         """What a host sent in the spans that overlap a time."""

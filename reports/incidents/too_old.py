@@ -63,7 +63,7 @@ def found(signs: Signs) -> list[TooOld]:
             connection is None
             or connection["closed"] is None
             or not 0 <= connection["closed"] - row["requested"] <= SECOND_NS
-            or not (connection["how_closed"] == "fin" or connection["reset_by"] == "broker")
+            or connection["closed_by"] != "broker"
             or not connection["packets_down"]
             or connection["gap_bytes"]  # it may be the capture that lacks the answer
         ):

@@ -71,7 +71,7 @@ def found(signs: Signs) -> list[TurnedAway]:
         and row["client"] != row["broker"]
         and row["packets_down"]
         and not row["gap_bytes"]  # else it may be the capture that lacks the answer
-        and (row["how_closed"] == "fin" or row["reset_by"] == "broker")
+        and row["closed_by"] == "broker"
     }
     answered: dict[int, set[str]] = defaultdict(set)
     where = pc.field("connection").isin(sorted(short)) & (pc.field("outcome") == "answered")

@@ -55,7 +55,7 @@ def found(signs: Signs) -> list[Unconfirmed]:
         if (
             closed is not None
             and 0 <= closed - row["requested"] <= SECOND_NS
-            and (connection["how_closed"] == "fin" or connection["reset_by"] == "broker")
+            and connection["closed_by"] == "broker"
             and connection["packets_down"]
             and not connection["gap_bytes"]
             and who in going_on

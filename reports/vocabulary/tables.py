@@ -58,6 +58,7 @@ CONNECTIONS = described(
             "what the client's SYN met: established, refused, unanswered; null: it was open before the capture",
         ),
         ("reset_by", pa.string(), "whose RST ended it: client, broker; null: none did"),
+        ("closed_by", pa.string(), "whose FIN or RST came first: client, broker; null: it is open"),
         ("protocol", pa.string(), "kafka, or what else was recognised on it"),
         ("client_id", pa.string(), "the client's name for itself, of the first request that has one"),
         ("software", pa.string(), "name of the client library (ApiVersions, KIP-511)"),

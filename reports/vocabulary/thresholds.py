@@ -67,6 +67,7 @@ THRESHOLDS: dict[str, Threshold] = {
     "clock_spread": Threshold(1000, "ms", "records of the past differ among each other, a wrong clock is wrong alike"),
     "clock_batches": Threshold(5, "batches", "fewer may be of an application that sets time stamps itself"),
     "hanging_transaction": Threshold(60, "s", "transaction.timeout.ms of producers by default"),
+    "idle_members": Threshold(20, "s", "members that start one after the other have nothing to do for a moment"),
     "idle_fetches": Threshold(50, "empty fetches in 10 s", "fetch.max.wait.ms of 500 makes 20 in 10 s for each broker"),
     "lag_stuck": Threshold(30, "s", "a consumer that reads at all moves on within some polls"),
     "hot_partition": Threshold(80, "% of the lag", "of two partitions that are alike one has about half of it"),
@@ -146,6 +147,7 @@ THRESHOLDS: dict[str, Threshold] = {
     "same_again": Threshold(10, "times", "who tries a record again a few times, and then leaves it, is not stuck"),
     "longest_pause": Threshold(3, "times", "who asks again every 20 s, as its batches take so long, may be late once"),
     "replicas_late": Threshold(12, "s", "a broker that is gone is fenced after 9 s (broker.session.timeout.ms)"),
+    "deployed_after": Threshold(600, "s", "the next pod may take minutes to be ready; another deployment comes later"),
     "deployed_members": Threshold(2, "members", "one that leaves and comes back may have its own reason"),
     "leader_changes": Threshold(1, "errors", "each costs clients a refresh of their metadata and a retry"),
 }

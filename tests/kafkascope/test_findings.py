@@ -40,6 +40,7 @@ EXPECTED: dict[str, set[tuple[str, str]]] = {
     # One thing is wrong, and it is said.
     "commit-each": {("commit_storm", "c1")},
     "restart-loop": {("rebalance_storm", "shop"), ("connection_churn", "c2")},
+    "idle-members": {("members_idle", "shop")},
     "other-cluster": {("error_loop", "raft-client-3"), ("idle_polling", "raft-client-3")},
     "tx-expired": set(),
     "frozen-short": {("member_paused", "shop")},

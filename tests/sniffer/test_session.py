@@ -327,3 +327,34 @@ def test_where_the_capture_begins_with_the_request_there_is_no_round_trip_yet() 
     of.send(0, ASKED)
     of.send(1, TOLD, later=6 * MILLISECOND)
     assert told_of(of) == [(6, None, None)]
+
+
+@pytest.mark.parametrize("first", [0, 1])
+@pytest.mark.parametrize("flags", [(FIN | ACK, FIN | ACK), (FIN | ACK, RST | ACK), (RST | ACK, RST | ACK)])
+@pytest.mark.parametrize("batch", [1, 100])
+def test_who_closed_a_connection_first(first: int, flags: tuple[int, int], batch: int) -> None:
+    of = slow_talk(0)
+    of.send(0, ASKED)
+    of.send(1, TOLD, later=MILLISECOND)
+    of.send(first, flags=flags[0])
+    of.send(1 - first, flags=flags[1], later=MILLISECOND)
+    of.send(first, later=MILLISECOND)
+    session = Session()
+    for at in range(0, len(of.packets), batch):
+        session.feed(segments(of.packets[at : at + batch]))
+    list(session.finish())
+    (row,) = session.ended()
+    assert row.closed_by == ("client", "broker")[first]
+    assert row.how_closed == ("rst" if RST & flags[1] else "fin")
+
+
+def test_nobody_closed_what_one_side_alone_has_ended() -> None:
+    of = slow_talk(0)
+    of.send(0, ASKED)
+    of.send(1, TOLD, later=MILLISECOND)
+    of.send(0, flags=FIN | ACK)
+    session = Session()
+    session.feed(segments(of.packets))
+    list(session.finish())
+    (row,) = session.ended()
+    assert (row.how_closed, row.closed_by) == ("open", None)

@@ -634,13 +634,25 @@ def test_what_is_uneven(counts: tuple[int | None, ...], severity: Severity | Non
         ((2, 1, 0), "", []),  # who has two may give one up
     ],
 )
+@pytest.mark.parametrize(("until", "enough"), [(25, True), (24, False)])
 def test_members_beyond_the_number_of_partitions(
-    counts: tuple[int | None, ...], title: str, clients: list[str]
+    counts: tuple[int | None, ...], title: str, clients: list[str], until: int, enough: bool
 ) -> None:
-    found = of_kind("members_idle", rebalances(5, members=owners(*counts)))
+    said = Conversation()
+    said.heartbeat(until * 1000, "a~1", 1, took=0)
+    found = of_kind("members_idle", rebalances(5, members=owners(*counts)), said)
     assert [(each.severity, each.title, each.client_ids) for each in found] == (
-        [(Severity.INFO, title, clients)] if title else []
+        [(Severity.INFO, title, clients)] if title and enough else []
     )
+
+
+def test_who_had_nothing_to_do_for_long_is_told_whatever_the_last_generation_was() -> None:
+    said = Conversation()
+    said.heartbeat(120_000, "a~1", 1, took=0)
+    history = rebalances(5, 65, members=owners(1, 0))
+    history.rebalances[1].members = owners(2, 2)
+    (found,) = of_kind("members_idle", history, said)
+    assert (found.since, found.until) == (at(5), at(65))
 
 
 @pytest.mark.parametrize(

@@ -52,6 +52,7 @@ def _row(table: str, times: Sequence[str], **given: Any) -> Row:
 def connection(number: int, client: str = H1, broker: str = B1, client_id: str | None = "c1", **given: Any) -> Row:
     """A row of ``connections``."""
     known = {"protocol": "kafka", "how_closed": "open", "broker_port": 9092, "packets_up": 1, "packets_down": 1} | given
+    known.setdefault("closed_by", known.get("reset_by") or ("client" if known["how_closed"] == "fin" else None))
     return _row(
         "connections",
         ("opened", "closed"),

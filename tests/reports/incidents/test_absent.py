@@ -70,3 +70,18 @@ def test_who_is_told_as_an_outage_is_told_once() -> None:
     assert names(one) == ["9", B9]
     assert one.headline.startswith(f"broker 9 ({B9}) was gone when the capture began, and missed at ")
     assert one.effects[0].text.startswith("orders 0 had no leader for up to ")
+
+
+def test_what_has_no_leader_is_of_the_broker_that_has_a_replica_there() -> None:
+    """Who led is not told, where none or several of its replicas are in sync."""
+    unknown = LEADERLESS | {"node_id": None, "before": None}
+    other = event("broker_missing", 2, node_id=8, partitions=["logs-3"], count=1, told_by=f"{B1}:9092")
+    incidents = found(cluster_events=[*BROKERS, MISSING, other, unknown])
+    assert {names(one)[0]: one.severity for one in incidents} == {"9": "critical", "8": "warning"}
+
+
+def test_topics_that_are_just_being_made_are_not_held_against_it() -> None:
+    new = TOLD | {"topic": "made-on-demand", "client_id": "other"}
+    one = absent(MISSING, LEADERLESS, error_histogram=[TOLD, new])
+    assert names(one) == ["9", "p1"]
+    assert one.effects[1].text == "p1 was told so 30 times"

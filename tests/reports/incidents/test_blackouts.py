@@ -62,6 +62,14 @@ def test_behind_it_connections_lack_bytes(again: float, gaps: list[Row], told: b
     assert times(rows, issues=gaps) == [(13.4, again)] * told
 
 
+def test_who_lacked_bytes_before_can_tell_nothing_of_a_later_time() -> None:
+    """Of each connection the first ones alone are told."""
+    rows = [each for number in (1, 2, 3, 4) for each in sent(number, 10.0, 20.0)]
+    gaps = [gap(1, 20.0), gap(2, 5.0), gap(3, 5.0)]
+    assert times(rows, issues=gaps[:1]) == []
+    assert times(rows, issues=gaps) == [(10.1, 20.0)]
+
+
 @pytest.mark.parametrize(("whole", "told"), [(1, True), (2, False)])
 def test_half_of_those_that_go_on_lack_something(whole: int, told: bool) -> None:
     others = [each for number in range(2, 2 + whole) for each in sent(number, 10.0, 20.0)]

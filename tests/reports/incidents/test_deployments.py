@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kafkascope.reports.vocabulary.thresholds import threshold
-from tests.reports.incidents.tables_of import H1, Row, connection, found, member, names, only, rebalance, seconds
+from tests.reports.incidents.tables_of import H1, Row, at, connection, found, member, names, only, rebalance, seconds
 
 
 def turn(name: str, generation: int, left: float, came: float) -> list[Row]:
@@ -29,6 +29,23 @@ def test_members_that_leave_and_come_back_in_turn_are_a_deployment() -> None:
 def test_each_has_to_be_back_within_a_minute(back: float) -> None:
     rows = [*turn("c1", 1, 10, 20), *turn("c2", 3, 30, back)]
     assert len(found(rebalances=rows)) == (back <= 90)
+
+
+@pytest.mark.parametrize(("later", "told"), [(600, 1), (601, 0)])
+def test_who_is_started_anew_much_later_is_of_another_deployment(later: float, told: int) -> None:
+    after = threshold("deployed_after") - 600
+    assert len(found(rebalances=[*turn("c1", 1, 10, 20), *turn("c2", 3, 20 + later + after, 30 + later)])) == told
+
+
+def test_each_deployment_of_a_group_is_told() -> None:
+    again = [*turn("c1", 5, 2010, 2020), *turn("c2", 7, 2030, 2040)]
+    both = found(rebalances=[*turn("c1", 1, 10, 20), *turn("c2", 3, 30, 40), *again])
+    assert sorted(seconds(one.started) or 0 for one in both) == [10, 2010]
+    later = [row | {"to_generation": 10 + n} for n, row in enumerate(steps("cd", "de", "ef"))]
+    for n, row in enumerate(later):
+        row |= {"started": at(1000 + 10 * n), "stable": at(1001 + 10 * n)}
+    replaced = found(rebalances=[*steps("ab", "bc", "cd"), *later])
+    assert sorted(seconds(one.started) or 0 for one in replaced) == [20, 1010]
 
 
 def test_one_member_alone_and_members_that_do_not_come_back_are_no_deployment() -> None:

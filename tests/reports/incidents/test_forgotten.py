@@ -147,3 +147,17 @@ def test_a_group_that_never_commits_and_begins_at_the_end() -> None:
 def test_what_is_gone_and_what_never_was_are_told_each() -> None:
     told = found(forgotten_commits=[gone(), never(60, 1, 30)], exchanges=[ASKED], connections=[CLIENT])
     assert [one.kind for one in told] == ["offsets_lost", "offsets_lost"]
+
+
+@pytest.mark.parametrize(
+    ("api", "request_text"),
+    [
+        ("OffsetDelete", '{"groupId": "shop", "topics": [{"name": "other"}]}'),
+        ("DeleteTopics", '{"topicNames": ["shop"]}'),  # of a topic that is called like the group
+        ("DeleteGroups", '{"groupsNames": ["orders"]}'),
+    ],
+)
+def test_who_deleted_something_else_is_not_named(api: str, request_text: str) -> None:
+    made = deleted(30, request_text, api)
+    lost, _ = found(forgotten_commits=[gone()], connections=[CLIENT, ADMIN], exchanges=[made])
+    assert "deleted them" not in lost.headline

@@ -114,7 +114,8 @@ def test_who_lags_behind_for_a_halted_member_is_told_with_it() -> None:
         {"exchanges": said()},  # it left, or died
         {"exchanges": [one | {"group_id": "other"} for one in said(20, 30, 44.5)]},
         {"lag": lags((4, 0, 0), *((0, 0, 0) for _ in range(8)))},  # there is nothing to ask for
-        {"lag": lags((4, 0, 0), *((0, 2500, 60) for _ in range(8)))},  # it works, and commits
+        {"lag": lags((4, 0, 0), *((0, 5000, 60) for _ in range(8)))},  # it works, and commits
+        {"lag": lags((4, 0, 0), *((0, 0, 60) for _ in range(8)))},  # ... in each span
         {"lag": lags((4, 0, 0), (0, 0, 1), (0, 0, 1), (4, 0, 0), *((0, 30_000, 9) for n in range(8)))},  # as before
         {"lag": [one | {"group_id": None} for one in READS]},
         {"rebalances": [rebalance("member_joined", 2, 30)]},

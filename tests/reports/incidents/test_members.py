@@ -245,7 +245,7 @@ def test_silence_in_a_capture_with_holes_is_no_death(lacks: int, told: int) -> N
     holes = LIVES | {"bytes_up": 60, "bytes_down": 40, "gap_bytes": lacks}
     assert len(lost(LOST | {"certainty": "likely"}, connections=[holes])) == told
     assert len(lost(connections=[holes])) == 1  # somebody says for certain that it was taken out
-    ended = holes | {"closed": at(35), "how_closed": "fin"}
+    ended = holes | {"closed": at(35), "how_closed": "fin", "closed_by": "client"}
     assert len(lost(LOST | {"certainty": "likely"}, connections=[ended])) == 1
 
 

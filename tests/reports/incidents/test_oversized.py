@@ -13,7 +13,9 @@ SIZE = 50_000
 
 def closed(number: int, time: float, **given: Any) -> Row:
     """A connection that the broker ended."""
-    return connection(number, client_id="p1", opened=time - 1, closed=time, **{"how_closed": "fin"} | given)
+    return connection(
+        number, client_id="p1", opened=time - 1, closed=time, **{"how_closed": "fin", "closed_by": "broker"} | given
+    )
 
 
 def asked(number: int, time: float, size: int = SIZE, **given: Any) -> Row:
@@ -47,7 +49,7 @@ def test_a_broker_that_closes_the_connection_at_what_is_too_large() -> None:
         ([*ASKED[:2], asked(2, 19.6)], CLOSED),
         ([asked(n, 10 * n - 0.5, 9_999) for n in (1, 2, 3)], CLOSED),
         ([asked(n, 10 * n - 1.1) for n in (1, 2, 3)], CLOSED),  # a second
-        (ASKED, [closed(n, 10 * n, how_closed="rst", reset_by="client") for n in (1, 2, 3)]),
+        (ASKED, [closed(n, 10 * n, closed_by="client") for n in (1, 2, 3)]),
         (ASKED, [closed(n, 10 * n, gap_bytes=5) for n in (1, 2, 3)]),
         (ASKED, [connection(n, client_id="p1", opened=1) for n in (1, 2, 3)]),
     ],

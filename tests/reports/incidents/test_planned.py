@@ -204,7 +204,6 @@ def test_brokers_have_client_ids_of_their_own(client_id: str | None, is_broker: 
         ("CreateTopics", '{"topics": [{"name": "b"}], "validateOnly": true}', False),
         ("CreateTopics", '{"topics": [{"name": "b"}], "validateOnly": false}', True),
         ("IncrementalAlterConfigs", '{"resources": [], "validateOnly": true}', False),
-        ("DeleteRecords", '{"topics": [{"name": "app-x-repartition"}]}', False),  # Streams does so by itself
         ("DeleteRecords", '{"topics": [{"name": "orders"}]}', True),
     ],
 )

@@ -13,7 +13,7 @@ from kafkascope.reports.columns.arrow import numbered
 from kafkascope.reports.columns.faults import RAISE_FAULTS
 from kafkascope.reports.findings.alike import together
 from kafkascope.reports.incidents import rules, signs
-from kafkascope.reports.incidents.incident import Incident, incident_of
+from kafkascope.reports.incidents.incident import Effect, Incident, incident_of, incident_table
 from kafkascope.reports.incidents.rules import NEEDED, RULES, conclusions
 from kafkascope.reports.incidents.signs import Signs
 from kafkascope.reports.show.explanation import explain_incident
@@ -119,6 +119,26 @@ def test_a_fault_costs_one_rule_and_is_told(monkeypatch: pytest.MonkeyPatch) -> 
     assert issue["detail"].startswith(
         "incidents address_taken, broker_down, broker_restarted, broker_stalled: RecursionError"
     )
+
+
+def test_what_no_table_can_hold_costs_one_rule(monkeypatch: pytest.MonkeyPatch) -> None:
+    def find(signs: Signs) -> Iterator[Incident]:
+        for incident in RULES[0].find(signs):
+            yield dataclasses.replace(incident, started=2**70)
+
+    tables = {"findings": dataset("findings", [REFUSED]), "silences": dataset("silences", [DOWN])}
+    monkeypatch.setattr(rules, "RULES", (dataclasses.replace(RULES[0], find=find), *RULES[1:]))
+    monkeypatch.delenv(RAISE_FAULTS)
+    made = conclusions(tables, {})
+    assert made["incidents"]["kind"].to_pylist() == ["authentication_failed"]
+    assert len(made["issues"]) == 1
+
+
+def test_counts_are_as_large_as_a_table_can_hold() -> None:
+    (one,) = RULES[0].find(Signs({"silences": dataset("silences", [DOWN])}))
+    huge = dataclasses.replace(one, effects=(Effect("records", "very many", 2**70), Effect("time", "long")))
+    (row,) = incident_table([huge]).to_pylist()
+    assert [effect["count"] for effect in row["effects"]] == [2**63 - 1, None]
 
 
 def test_what_is_too_much_is_left_out_and_told(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -29,7 +29,12 @@ OTHER = connection(90, "10.0.1.9", client_id="new", opened=1, exchanges=9, secur
 
 
 def closed(count: int = 3, first: int = 10, client: str = H1, client_id: str = "c1", **given: Any) -> list[Row]:
-    known: dict[str, Any] = {"how_closed": "fin", "exchanges": 2, "security": "plaintext"} | given
+    known: dict[str, Any] = {
+        "how_closed": "fin",
+        "closed_by": "broker",
+        "exchanges": 2,
+        "security": "plaintext",
+    } | given
     return [
         connection(first + n, client, client_id=client_id, opened=10 + n, closed=10.5 + n, **known)
         for n in range(count)
@@ -71,7 +76,7 @@ def test_a_client_whose_requests_brokers_do_not_know_any_more() -> None:
         (closed(), asked(key=99)),
         (closed(gap_bytes=1), asked()),  # or the capture lacks the answer
         (closed(packets_down=0), asked()),
-        (closed(how_closed="rst", reset_by="client"), asked()),
+        (closed(closed_by="client"), asked()),
         ([one | {"how_closed": "open", "closed": None} for one in closed()], asked()),
         ([one | {"closed": at(11.5)} for one in closed()], asked()),  # 1.1 s after the first
         (closed(), [*asked(), TAKEN | {"requested": at(20)}]),

@@ -26,7 +26,7 @@ WITH_SASL = OTHER | {"security": "PLAIN"}
 
 
 def closed(count: int = 3, how: str = "fin", lasts: float = 0.1, **given: Any) -> list[Row]:
-    known: dict[str, Any] = {"how_closed": how, "exchanges": 1, "security": "plaintext"} | given
+    known: dict[str, Any] = {"how_closed": how, "closed_by": "broker", "exchanges": 1, "security": "plaintext"} | given
     return [connection(10 + n, opened=10 + n, closed=10 + n + lasts, **known) for n in range(count)]
 
 
@@ -62,8 +62,8 @@ def test_a_client_without_sasl_where_it_is_wanted() -> None:
         ([*closed(), OTHER], asked(3, "ApiVersions"), None),  # others are served without SASL
         ([*closed(2), WITH_SASL], asked(2, "ApiVersions"), None),
         ([*closed(lasts=6), WITH_SASL], asked(3, "ApiVersions"), None),
-        ([*closed(how="rst", reset_by="client"), WITH_SASL], asked(3, "ApiVersions"), None),
-        ([*closed(how="rst", reset_by="broker"), WITH_SASL], asked(3, "ApiVersions"), "certain"),
+        ([*closed(closed_by="client"), WITH_SASL], asked(3, "ApiVersions"), None),
+        ([*closed(how="rst"), WITH_SASL], asked(3, "ApiVersions"), "certain"),
         ([*closed(gap_bytes=1), WITH_SASL], asked(3, "ApiVersions"), None),  # or the capture lacks the answer
         ([*closed(packets_down=0), WITH_SASL], asked(3, "ApiVersions"), None),  # it does lack the broker's side
         ([*closed(client=B1), WITH_SASL], asked(3, "ApiVersions"), None),

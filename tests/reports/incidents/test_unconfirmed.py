@@ -31,7 +31,7 @@ def turns(times: int = TIMES, **given: Any) -> tuple[list[Row], list[Row]]:
     connections, exchanges = [], []
     for n in range(2, 2 + times):
         at = 10.0 * n
-        ends: Row = {"opened": at, "closed": at + 2.2, "how_closed": "fin"} | given
+        ends: Row = {"opened": at, "closed": at + 2.2, "how_closed": "fin", "closed_by": "broker"} | given
         connections.append(connection(n, **ends))
         exchanges.append(exchange(1, "ApiVersions", at, at + 0.1, connection=n, outcome="answered"))
         exchanges.append(exchange(2, "Produce", at + 1, None, connection=n, outcome="one_way"))
@@ -64,8 +64,8 @@ def test_a_broker_that_closes_the_connection_at_each_write() -> None:
     ("given", "told"),
     [
         ({}, True),
-        ({"how_closed": "rst", "reset_by": "broker"}, True),
-        ({"how_closed": "rst", "reset_by": "client"}, False),
+        ({"how_closed": "rst", "closed_by": "broker"}, True),
+        ({"closed_by": "client"}, False),
         ({"gap_bytes": 7}, False),
         ({"closed": 300.0}, False),  # not at the write
         ({"opened": 20.0}, False),  # many at once: a broker that stops

@@ -78,6 +78,7 @@ def connection_row(connection: int = 1, protocol: str = "kafka") -> ConnectionRo
         3,
         "established",
         None,
+        None,
         2,
         1,
         1,
