@@ -70,8 +70,8 @@ class Impatient:
 
 def found(signs: Signs) -> list[Impatient]:
     """All of them, by client; but for names under which processes are started again and again, beside others."""
-    where = (pc.field("protocol") == "kafka") & pc.field("client_id").is_valid() & pc.field("opened").is_valid()
-    reset = where & (pc.field("reset_by") == "client") & pc.field("closed").is_valid()
+    where = (pc.field("protocol") == "kafka") & pc.field("client_id").is_valid()
+    reset = where & (pc.field("reset_by") == "client") & pc.field("opened").is_valid() & pc.field("closed").is_valid()
     ended: dict[tuple[str, str], list[Row]] = defaultdict(list)
     for row in signs.rows("connections", _OF_CONNECTIONS, reset):
         ended[row["client"], row["client_id"]].append(row)
@@ -111,7 +111,8 @@ class _History:
     def __init__(self, connections: Sequence[Row]) -> None:
         self._going_on = GoingOn(connections)
         self._to_broker: dict[tuple[str, int], list[int]] = defaultdict(list)  # when they were opened
-        for row in sorted(connections, key=lambda row: (row["opened"], row["connection"])):
+        opened = (row for row in connections if row["opened"] is not None)
+        for row in sorted(opened, key=lambda row: (row["opened"], row["connection"])):
             self._to_broker[row["broker"], row["broker_port"]].append(row["opened"])
 
     def gave_up(self, connection: Row, exchange: Row) -> int | None:

@@ -68,6 +68,7 @@ def test_a_consumer_that_does_not_wait_for_its_fetches() -> None:
     ("made", "beside", "told"),
     [
         (given_up(), [STAYS], True),
+        (given_up(), [STAYS | {"opened": None}], True),  # from before the capture
         (given_up(TIMES - 1), [STAYS], False),
         (given_up(), [], False),  # it may be processes that end
         (given_up(), [STAYS | {"client": H2}], False),
