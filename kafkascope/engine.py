@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from kafkascope.reports.columns.remarks import TlsTalk
 from kafkascope.reports.columns.topics import TopicNames
-from kafkascope.reports.columns.views import TellsClusters, View
+from kafkascope.reports.columns.views import TellsClusters, TellsMembers, View
 from kafkascope.reports.rows.builder import AHEAD, TableBuilder
 from kafkascope.reports.rows.connection_table import issue_table
 from kafkascope.reports.rows.records_apart import FIELDS_WITH_RECORDS
@@ -308,6 +308,8 @@ class Engine:
                 found[view.name] = pa.concat_tables(rows)
             if isinstance(view, TellsClusters):
                 view.tell_clusters(self.topic_names.of_clusters)
+            if isinstance(view, TellsMembers):
+                view.tell_members(self.topic_names.of_members)
         return found
 
     def _completed(self, exchanges: Exchanges) -> Completed:

@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 from kafkascope.decoders.payloads import CLUSTER_METADATA_ID, CLUSTER_METADATA_TOPIC
 from kafkascope.reports.columns.arrow import dictionary_codes
 from kafkascope.reports.columns.told_clusters import ToldClusters
+from kafkascope.reports.columns.told_members import ToldMembers
 
 ID_PREFIX = "id:"
 NO_ID = "A" * 22
@@ -24,11 +25,12 @@ RESERVED = {ID_PREFIX + CLUSTER_METADATA_ID: CLUSTER_METADATA_TOPIC}
 
 
 class TopicNames:
-    """What connections tell that others need: names of topics by id; and beside them what they tell of clusters."""
+    """What connections tell that others need: names of topics by id; and beside them of clusters, and of members."""
 
     def __init__(self, names: Mapping[str, str] | None = None) -> None:
         self._names: dict[str, str] = dict(RESERVED)
         self.of_clusters = ToldClusters()
+        self.of_members = ToldMembers()
         self.merge(names or {})
 
     def learn(self, topics_by_id: Iterable[tuple[str, str]]) -> None:
@@ -44,14 +46,14 @@ class TopicNames:
         return self._names.get(ID_PREFIX + identity)
 
     def learned(self) -> dict[str, str]:
-        """All names by topic as written by id, and what is told of clusters: what `merge` and the constructor take."""
-        return self._names | self.of_clusters.learned()
+        """All names by topic as written by id, and what is told beside: what `merge` and the constructor take."""
+        return self._names | self.of_clusters.learned() | self.of_members.learned()
 
     def merge(self, other: TopicNames | Mapping[str, str]) -> None:
         """Take in what another part of the capture knew."""
         names = other.learned() if isinstance(other, TopicNames) else other
         for key, name in names.items():
-            if not self.of_clusters.take(key, name):
+            if not self.of_clusters.take(key, name) and not self.of_members.take(key, name):
                 self.learn([(key, name)])
 
     def in_text(self, text: str) -> str:

@@ -21,6 +21,7 @@ from kafkascope.reports.columns.arrow import Numbers, dictionary_codes
 from kafkascope.reports.columns.clusters import ONE_CLUSTER, Clusters
 from kafkascope.reports.columns.parties import Ends
 from kafkascope.reports.columns.told_clusters import ToldClusters
+from kafkascope.reports.columns.told_members import ToldMembers
 from kafkascope.reports.columns.topics import ID_PREFIX, TopicNames
 from kafkascope.sniffer.columns import I64
 
@@ -33,6 +34,7 @@ class Known:
 
     topics: Mapping[str, str] = field(default_factory=dict)  # names by id, as bodies write ids (without ``id:``)
     clusters: Clusters = ONE_CLUSTER
+    members: Mapping[str, str] = field(default_factory=dict)  # the group of a client, by `told_clusters.client_key`
 
     @classmethod
     def of(cls, learned: Mapping[str, str]) -> Known:
@@ -40,7 +42,8 @@ class Known:
         names = TopicNames(learned)
         by_id = names.learned().items()
         topics = {one.removeprefix(ID_PREFIX): name for one, name in by_id if one.startswith(ID_PREFIX)}
-        return cls(topics, Clusters.of(names.of_clusters.of_broker, nodes=names.of_clusters.nodes))
+        clusters = Clusters.of(names.of_clusters.of_broker, nodes=names.of_clusters.nodes)
+        return cls(topics, clusters, names.of_members.groups)
 
 
 class View(Protocol):
@@ -69,6 +72,14 @@ class TellsClusters(Protocol):
 
     def tell_clusters(self, told: ToldClusters) -> None:
         """Hand on what was learned of brokers and clusters since this was asked last."""
+
+
+@runtime_checkable
+class TellsMembers(Protocol):
+    """A view that learns which clients are members of which group, for `Known`."""
+
+    def tell_members(self, told: ToldMembers) -> None:
+        """Hand on what was learned since this was asked last."""
 
 
 def by_key(rows: pa.Table, key: str) -> Iterator[tuple[Any, pa.Table]]:

@@ -18,6 +18,7 @@ from kafkascope.decoders.errors import Error
 from kafkascope.reports.columns.arrow import integers
 from kafkascope.reports.columns.name_lists import in_words as partitions_in_words
 from kafkascope.reports.columns.text import counted
+from kafkascope.reports.columns.topics import ID_PREFIX
 from kafkascope.reports.columns.words import clock, duration
 from kafkascope.reports.incidents.incident import Effect, Incident, Subject, Weighed, in_words
 from kafkascope.reports.incidents.signs import Row, Signs
@@ -130,7 +131,21 @@ def _waiting(one: _Alive, rows: Sequence[Row]) -> tuple[Row, ...]:
     waiting = tuple(last[key] for key in sorted(last) if not last[key]["fetches"] and last[key]["fetch_lag"])
     enough_ms = threshold("lag_stuck") * 1000
     commits = any(row["commit_stuck_ms"] is not None and row["commit_stuck_ms"] < enough_ms for row in waiting)
+    if any(row["topic"].startswith(ID_PREFIX) for row in waiting):  # what it commits of that has the topic's name
+        commits |= _moves_on([row for row in rows if row["at"] <= one.beat], one.beat - enough_ms * MILLISECOND_NS)
     return () if commits or one.beat - one.fetch < threshold("longest_pause") * pause else waiting
+
+
+def _moves_on(rows: Sequence[Row], since: float) -> bool:
+    """Whether some offset that is committed rose since a time, of rows in order of time."""
+    before: dict[tuple[str, int], int] = {}
+    for row in rows:
+        if (offset := row["committed_offset"]) is not None:
+            place = row["topic"], row["partition"]
+            if row["at"] >= since and offset > before.get(place, offset):
+                return True
+            before[place] = offset
+    return False
 
 
 def _alive(signs: Signs) -> Iterator[_Alive]:

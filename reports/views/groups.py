@@ -11,6 +11,8 @@ import pyarrow.compute as pc
 from kafkascope.reports.columns.arrow import numbered
 from kafkascope.reports.columns.parties import Ends
 from kafkascope.reports.columns.text import address
+from kafkascope.reports.columns.told_clusters import client_key
+from kafkascope.reports.columns.told_members import ToldMembers
 from kafkascope.reports.columns.views import Known, keys_together
 from kafkascope.reports.findings.finding import Finding, finding_table
 from kafkascope.reports.findings.group_rules import group_findings
@@ -45,6 +47,12 @@ class GroupsView:
         # Of connections that have not ended: what client it is, as it told first, and whose members spoke there.
         self._software: dict[int, dict[str, Any]] = {}
         self._groups: dict[int, dict[str, None]] = {}
+        self._members: dict[tuple[str, str], None] = {}  # clients and their groups, that were not handed on yet
+
+    def tell_members(self, told: ToldMembers) -> None:
+        """Hand on what was learned of members since this was asked last."""
+        told.learn(self._members)
+        self._members = {}
 
     def observe(self, tables: Mapping[str, pa.Table], ends: Mapping[int, Ends]) -> pa.Table | None:
         """Rows of GROUP_ROWS that a batch gives; None without any."""
@@ -92,6 +100,8 @@ class GroupsView:
             if group in groups or len(groups) >= _MOST_GROUPS:
                 continue
             groups[group] = None
+            if pair["client_id_first"]:
+                self._members[client_key(pair["client_first"], pair["client_id_first"]), group] = None
             if connection in self._software:
                 client = {name: pair[f"{name}_first"] for name in who}
                 rows.append({"group_id": group, "connection": connection} | client | self._software[connection])

@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 from kafkascope.reports.columns.arrow import dictionary_codes
 from kafkascope.reports.columns.clusters import Clusters
 from kafkascope.reports.columns.parties import Ends
+from kafkascope.reports.columns.series import replaced
 from kafkascope.reports.columns.views import Known, keys_together
 from kafkascope.reports.findings.finding import finding_table
 from kafkascope.reports.findings.lag_rules import lag_findings
@@ -26,7 +27,7 @@ from kafkascope.reports.measures.progress.positions import (
     positions,
     topic_partitions,
 )
-from kafkascope.reports.measures.progress.readers import groups_of
+from kafkascope.reports.measures.progress.readers import groups_of, groups_of_members
 from kafkascope.reports.measures.progress.rereads import rereads
 from kafkascope.reports.vocabulary.tables import POSITIONS
 
@@ -50,7 +51,8 @@ class ProgressView:
         lags, again, gone, findings = [], [], [], []
         for cluster, of_cluster in _by_cluster(rows, known.clusters):
             for of_topics, _ in keys_together(_joined(of_cluster), self.key):
-                lag, reread, forgotten = (_called(table, known.clusters, cluster) for table in _of_topics(of_topics))
+                made = _of_topics(of_topics, known.members)
+                lag, reread, forgotten = (_called(table, known.clusters, cluster) for table in made)
                 lags.append(lag)
                 again.append(reread)
                 gone.append(forgotten)
@@ -98,14 +100,14 @@ def _by_kind(rows: pa.Table) -> tuple[pa.Table, pa.Table, pa.Table]:
     return fetches, ends, commits
 
 
-def _of_topics(rows: pa.Table) -> tuple[pa.Table, pa.Table, pa.Table]:
+def _of_topics(rows: pa.Table, members: Mapping[str, str]) -> tuple[pa.Table, pa.Table, pa.Table]:
     fetches, ends, commits = _by_kind(rows)
     code, names = dictionary_codes(commits["group_id"])
     group = groups_of(fetches, commits, code)
     named = names.take(pa.array(group, mask=group < 0)) if len(names) else pa.nulls(len(group), pa.string())
-    fetches = fetches.set_column(fetches.schema.get_field_index("group_id"), POSITIONS.field("group_id"), named)
+    fetches = replaced(fetches, "group_id", pc.coalesce(named, groups_of_members(fetches, members)))
     lag = lag_table(fetches, commits, ends)
-    again = rereads(fetches.filter(pa.array(np.asarray(group >= 0))))
+    again = rereads(fetches.filter(pc.is_valid(fetches["group_id"])))
     gone = forgotten_commits(fetches, commits)
     in_time = ("group_id", "partition", "at", "connection", "number")
     orders = (("group_id", "partition", "client_id", "client", "at"), in_time, in_time)

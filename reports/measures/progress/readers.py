@@ -1,15 +1,22 @@
 """Which group a client reads a topic for.
 
 A fetch names no group. Clients of a group commit, and ask what is committed, from the same address and with the same
-client id as they fetch, though on another connection.
+client id as they fetch, though on another connection. Where a topic is known by its id alone, commits, which have its
+name, tell nothing; then it is the group of which the client is a member, if that is one.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from kafkascope.reports.columns.arrow import dictionary_codes, distinct_columns, equal_columns, integers
+from kafkascope.reports.columns.series import in_groups
+from kafkascope.reports.columns.told_clusters import client_key
+from kafkascope.reports.columns.topics import ID_PREFIX
 from kafkascope.reports.measures.progress.positions import topic_partitions, topic_place
 from kafkascope.sniffer.columns import I64
 
@@ -42,6 +49,18 @@ def groups_of(fetches: pa.Table, commits: pa.Table, group: I64) -> I64:
             integers(commits["last_at"])[said],
         )
     return found
+
+
+def groups_of_members(fetches: pa.Table, members: Mapping[str, str]) -> pa.Array:
+    """The group of which each fetch of a topic that is known by id alone is by membership; null for others."""
+    if not members or not pc.any(pc.starts_with(fetches["topic"], ID_PREFIX)).as_py():
+        return pa.nulls(fetches.num_rows, pa.string())
+    readers, reader = in_groups(fetches, ["topic", "client", "client_id"])
+    told = [
+        members.get(client_key(row["client"], row["client_id"])) if row["topic"].startswith(ID_PREFIX) else None
+        for row in readers.to_pylist()
+    ]
+    return pa.array(told, pa.string()).take(pa.array(reader))
 
 
 def _at_the_time(reads: I64, speaks: I64, first_at: I64, last_at: I64) -> I64:

@@ -53,6 +53,9 @@ def lags(*of_spans: tuple[int, int | None, int], partition: int = 0, **given: An
     ]
 
 
+BY_ID = "id:El7grv0hR8mXguYtQD_BQA"
+
+
 def said(*beats: float, asked: float = 14, answered: float | None = 14.5, **given: Any) -> list[Row]:
     """A last fetch, and heartbeats on another connection."""
     last = {"error": "NONE", "response_packet": 99} | given
@@ -137,3 +140,15 @@ def test_two_clients_of_one_name_are_told_apart_by_their_hosts() -> None:
         "exchanges": [*HALTED["exchanges"], *(one | {"connection": 4} for one in said(asked=53, answered=54))],
     }
     assert names(only(**HALTED | more))[-1] == H1
+
+
+@pytest.mark.parametrize(("step", "told"), [(10, False), (0, True)])
+def test_what_it_commits_of_a_topic_that_is_read_by_its_id_has_the_name(step: int, told: bool) -> None:
+    """So it may be the same topic, which it works on."""
+    read = lags((4, None, 0), *((0, None, 60) for _ in range(8)), topic=BY_ID)
+    commits = [
+        row | {"topic": "orders", "fetch_lag": None, "fetches": 0, "committed_offset": 5 + step * n}
+        for n, row in enumerate(read)
+    ]
+    kinds = [one.kind for one in found(**HALTED | {"lag": [*read, *commits]})]
+    assert ("consumer_stuck" in kinds) is told
