@@ -347,6 +347,8 @@ class Conversations:
             name = None  # its first eight bytes are those of a Metadata 0 as well; the next ones tell them apart
         if verdict is recognise.Verdict.DOUBTFUL:
             verdict = self._judge_by_body(batch.arena, begin[0], available[0], ending)
+        if verdict is recognise.Verdict.MORE and ending and recognise.begins_with_cut_request(data[0]):
+            verdict = recognise.Verdict.REQUEST
         # ZooKeeper's first frame reads as a Produce 0, too small to be one.
         if name != "zookeeper" and verdict in (recognise.Verdict.REQUEST, recognise.Verdict.TOKEN):
             self._connections[slot, pairing.CLIENT] = 0

@@ -138,7 +138,7 @@ class PacketWindow:
         since = NO_TIME + 1 if self.since is None else self.since.at(first_time)  # what has no time is outside
         until = LAST if self.until is None else self.until.at(first_time)
         if self.until is not None and self.until.since is Since.DAY and until <= since < LAST:
-            until += DAY_NS
+            until += DAY_NS * ((since - until) // DAY_NS + 1)
         return Bounds(since, until, self.first, self.last)
 
     def __str__(self) -> str:

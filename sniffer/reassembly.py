@@ -32,9 +32,10 @@ Integer = Any  # int64 inside kernels
 
 # Bounds of plausibility and patience. Times are nanoseconds of the connection's own clock: the latest of its packets.
 WINDOW = 64 << 20  # a segment farther than this from all that was seen or acknowledged is not believed
-FARTHEST = 1 << 30  # the largest gap that is believed
-AGREEING = 3  # implausible segments that continue each other are believed from this one on
-SOON = 3_000_000  # the same packet once more so soon was captured twice; no sender repeats itself as fast
+FARTHEST = 1 << 30  # the largest gap that a single segment makes believe
+AGREEING = 3  # implausible segments that continue each other are believed from this one on,
+AGREEING_BEHIND = 16  # ... and from this one on, if they may as well be old: sequence numbers begin anew behind 4 GB
+SOON = 3_000_000  # the same packet once more so soon was captured twice, unless its loss was shown meanwhile
 PROOF_PACKETS = 64  # an acknowledged byte that is still missing so many packets of the connection later is a gap ...
 PROOF_TIME = 1 * SECOND_NS  # ... or so much later: files may be out of order, with acknowledgements ahead of the data
 ONE_WAY_PIECES = 256  # where the other side was not captured, a hole with so many segments behind it is a gap,
@@ -43,7 +44,8 @@ ONE_WAY_TIME = 3 * SECOND_NS  # or one so old
 MOST_PIECES = 4096  # ... and in any case one with so many segments behind it
 REUSE_TIME = 60 * SECOND_NS  # a packet so long after the end begins another connection on the same ports
 IDLE_TIME = 20 * 60 * SECOND_NS  # ... and so does one after such a silence,
-UNANSWERED_TIME = 30 * SECOND_NS  # which is shorter where one side alone was seen, and no payload (a scan, a flood)
+UNANSWERED_TIME = 35 * SECOND_NS  # which is shorter where one side alone was seen, and no payload: Linux sends a SYN
+# after 32 s at the latest once more
 SWEEP_SEGMENTS = 1024  # connections that have ended are looked for after so many segments (more with many connections)
 COMPARED_SEGMENTS = 16  # first copies of bytes of a stream that are kept, to compare what comes again: the latest,
 COMPARED_BYTES = 16 << 10  # ... no more than so many bytes,
@@ -967,6 +969,23 @@ def _is_known_again(state: State, index: Integer, identity: Integer) -> Any:
 
 
 @borrowing
+def _was_missed(state: State, index: Integer, position: Integer, identity: Integer, at: Integer) -> Any:
+    """Whether the other side has shown a loss of bytes since a segment like this one was seen last."""
+    flow = state.flows[index]
+    if at == NO_TIME or flow.missing_at == NO_TIME or position >= flow.recovery or flow.missing_at > at:
+        return False
+    stream = state.streams[index]
+    since = (at - flow.missing_at) // 1000
+    if stream.ring < 0:
+        return (identity - stream.identity) & 0xFFFFFFFF >= since
+    for place in range(RECENT):
+        latest = state.recent[stream.ring, place]
+        if _is_like(latest, identity) and (identity - latest) & 0xFFFFFFFF < since:
+            return False
+    return True
+
+
+@borrowing
 def _remember(state: State, index: Integer, identity: Integer) -> None:
     """Keep what tells a segment from others. A ring is for the second one on: many streams never have two."""
     stream = state.streams[index]
@@ -1074,7 +1093,8 @@ def _take_payload(
                 _note_first(state, index, position, start, captured, at)
             _release(state, slot, side)
         if added == 0:
-            if different == 0 and _is_known_again(state, index, identity):
+            again = different == 0 and _is_known_again(state, index, identity)
+            if again and not _was_missed(state, index, position, identity, at):
                 _mark(state, slot, DUPLICATE, at, number, length)
                 return
             # One byte that was there before is a keep-alive; one that was given up is what it is.
@@ -1146,7 +1166,7 @@ def _take_ack(connection: Record, stream: Record, side: Integer, ack: Integer, n
 def _believe(
     state: State, slot: Integer, side: Integer, seq: Integer, length: Integer, number: Integer, at: Integer
 ) -> bool:
-    """Whether a segment's sequence number is plausible; a run of three that agree with each other is, up to a limit.
+    """Whether a segment's sequence number is plausible; a run of some that continue each other is, however far.
 
     Then all bytes up to the segment are given up.
     """
@@ -1161,7 +1181,9 @@ def _believe(
     else:
         stream.wild_count = 1
     stream.wild_next = (seq + length) & 0xFFFFFFFF
-    if stream.wild_count >= AGREEING and position > stream.next and position - stream.next <= FARTHEST:
+    if stream.wild_count >= (AGREEING if position > stream.next else AGREEING_BEHIND):
+        if position < stream.next:
+            position += 1 << 32
         _skip(state, slot, side, position, number, at)
         stream.highest = max(stream.highest, position)
         stream.wild_count = 0

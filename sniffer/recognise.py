@@ -6,6 +6,7 @@ id with an int16 length, in header 2 tagged fields behind it (RequestHeader.json
 
 from __future__ import annotations
 
+import codecs
 import functools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -218,6 +219,17 @@ def begins_with_request(data: bytes, size_limit: int) -> Verdict:
     if len(client_id) < length:
         return Verdict.MORE
     return Verdict.REQUEST if is_text(np.frombuffer(client_id, np.uint8), 0, len(client_id)) else Verdict.DOUBTFUL
+
+
+def begins_with_cut_request(data: bytes) -> bool:
+    """Whether a header whose client id the capture cuts is one of a known version, with text as far as it is there."""
+    if len(data) < 14 or not apis.is_known(*np.frombuffer(data[4:8], ">i2").tolist()):
+        return False
+    try:
+        there = codecs.getincrementaldecoder("utf-8")().decode(data[14:]).encode()  # it may end within a character
+    except UnicodeDecodeError:
+        return False
+    return bool(is_text(np.frombuffer(there, np.uint8), 0, len(there)))
 
 
 METHODS = (b"GET ", b"POST ", b"PUT ", b"HEAD ", b"DELETE ", b"OPTIONS ", b"PATCH ", b"CONNECT ", b"TRACE ", b"PRI * ")

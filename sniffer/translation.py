@@ -37,7 +37,7 @@ TRIES = 16  # segments with payload by which two connections must turn out to be
 OTHERS = 2  # further addresses that one client's port speaks with at once
 
 NOTHING, UNKNOWN, COPY = 0, 1, 2  # what such an address is
-KEPT, DROPPED, MOVED = 0, 1, 2  # what becomes of a segment
+KEPT, REPEATED, DROPPED, MOVED = range(4)  # what becomes of a segment: it is none, behind its copy, a copy ...
 
 CLIENT = np.dtype(
     [
@@ -48,6 +48,7 @@ CLIENT = np.dtype(
         ("at", "i8"),  # of the latest segment
         ("syn_at", "i8"),  # of the latest SYN to it
         ("said", "u8", (2 * SAID,)),  # fingerprints of segments with payload: of the client's, then of the server's
+        ("is_copys", "i1", (2 * SAID,)),  # 1: a copy said it, and what it is a copy of has not come yet
         ("other_high", "u8", (OTHERS,)),
         ("other_low", "u8", (OTHERS,)),
         ("other_port", "u2", (OTHERS,)),
@@ -80,7 +81,8 @@ class Translations:
     def feed(self, segments: Segments) -> Segments:
         """The next segments of the capture, without copies; one that says more than was seen has the first address."""
         named, fate = self._named(segments)
-        return named if named is segments else named.rows(fate != DROPPED)
+        gone = (fate == DROPPED) | (fate == REPEATED)
+        return named.rows(~gone) if gone.any() else named
 
     def named(self, segments: Segments) -> Segments:
         """The next segments of the capture, of which copies have the first address."""
@@ -115,7 +117,7 @@ class Translations:
         while taken < count:
             self._make_room(int(segments.at[taken]))
             taken = find(self._table, self._clients, self._count, self._secret, taken, fate, *original, *columns)
-        if not (copies := np.flatnonzero(fate)).size:
+        if not (copies := np.flatnonzero(fate >= DROPPED)).size:
             return segments, fate
         (high, low), port = original
         from_client = (segments.source_port > segments.target_port)[copies]
@@ -239,6 +241,25 @@ def _was_said(client: Records, side: Integer, fingerprint: Integer) -> Integer:
     return found
 
 
+@borrowing
+def _say(client: Records, side: Integer, fingerprint: Integer, is_copys: Integer) -> None:
+    """Remember what was said last, by the client or its server."""
+    place = side * SAID + client.next[side]
+    client.said[place] = fingerprint
+    client.is_copys[place] = is_copys
+    client.next[side] = (client.next[side] + 1) % SAID
+
+
+@borrowing
+def _came_as_copy(client: Records, side: Integer, fingerprint: Integer) -> bool:
+    """Whether a copy of a segment was handed on in its place; once, for what comes again is sent again."""
+    for place in range(side * SAID, (side + 1) * SAID):
+        if client.said[place] == fingerprint and client.is_copys[place]:
+            client.is_copys[place] = 0
+            return True
+    return False
+
+
 @kernel
 def find(
     table: I64,
@@ -316,9 +337,10 @@ def find(
                 fingerprint = (fingerprint ^ np.uint64(data[byte])) * np.uint64(0x100000001B3)
             fingerprint |= np.uint64(1)
         if is_first:
-            if length[i] > 0:
-                client.said[side * SAID + client.next[side]] = fingerprint
-                client.next[side] = (client.next[side] + 1) % SAID
+            if length[i] > 0 and _came_as_copy(client, side, fingerprint):
+                fate[i] = REPEATED
+            elif length[i] > 0:
+                _say(client, side, fingerprint, 0)
             continue
         other = _other(client, server_high, server_low, server_port)
         if other < 0:
@@ -332,5 +354,7 @@ def find(
                 client.other_tries[other] += 1
         if client.other_is[other] == COPY:
             fate[i] = MOVED if length[i] > 0 and not said else DROPPED
+            if fate[i] == MOVED:
+                _say(client, side, fingerprint, 1)
             original[0, i], original[1, i], original_port[i] = client.server_high, client.server_low, client.server_port
     return at.shape[0]

@@ -7,7 +7,7 @@ from typing import TypeVar
 
 import pyarrow as pa
 
-SCHEMA_VERSION = 7
+SCHEMA_VERSION = 8
 """Of the tables that users see, and of summary.json: one more with each change of a column (docs: Stability)."""
 
 TIME = pa.timestamp("ns", tz="UTC")

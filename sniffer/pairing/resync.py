@@ -131,6 +131,7 @@ def _lost_response(state: State, slot: Integer, side: Integer) -> Integer:
             state.at[ASK_NODE] = node
             return _ask(state, ASK_RESPONSE, begin, size)
         if node and not stream[frames.STREAM_ENDING]:
+            stream[frames.STREAM_NEED] = 4 + size
             return MORE_NEEDED
     if stream[frames.STREAM_REFUTED] == frames.CHAIN_REFUTED or not _is_head(state.rows, stream, begin):
         return NOT_HERE

@@ -87,6 +87,18 @@ def test_the_oldest_of_too_many_bytes_is_given_up_but_never_the_only_request() -
     assert [issue.kind for issue in issues] == ["too_many_waiting"]
 
 
+@pytest.mark.parametrize(("client_id", "is_kafka"), [(b"a-client-with-a-long-name", True), (b"\0" * 25, False)])
+def test_a_first_request_that_is_cut_in_its_client_id_is_one(client_id: bytes, is_kafka: bool) -> None:
+    """As in captures with a small snap length."""
+    frame = request(1, client_id=client_id)
+    outcome, issues, _ = talk(
+        (0, frame[:20]), (0, len(frame) - 20), (1, response(1)), (0, request(2)), (1, response(2))
+    )
+    answered = [(1, Outcome.ANSWERED), (2, Outcome.ANSWERED)]
+    assert (outcome == answered) is is_kafka
+    assert ([issue.kind for issue in issues] == ["frame_cut"]) is is_kafka
+
+
 def test_a_gap_in_a_frame_keeps_the_next() -> None:
     whole = response(1, bytes(100))
     outcome, issues, exchanges = talk(

@@ -284,6 +284,25 @@ def test_packets_captured_twice_are_no_duplicate_acknowledgements(doubled: bool,
     assert counts(client[0]) == {"syns": 1}
 
 
+@pytest.mark.parametrize(("is_shown", "retransmits"), [(True, 1), (False, 0)])
+@pytest.mark.parametrize("others", [0, 4])
+def test_what_comes_again_after_its_loss_was_shown_was_sent_again_however_soon(
+    is_shown: bool, retransmits: int, others: int
+) -> None:
+    """As within a data centre, where a round trip takes less time than a second copy of a captured packet may."""
+    of = talked()
+    lost = of.send(CLIENT, DATA)
+    for _ in range(others + 1):
+        of.send(CLIENT, DATA, later=MILLISECOND // 50)
+    if is_shown:
+        say(of, BROKER, MILLISECOND // 3, ack=lost.seq, sacked=100)
+    again(of, lost, MILLISECOND // 50)
+    _, _, ended = fares(of.packets)
+    assert ended.source_fares.retransmits == ended.source_fares.fast_retransmits == retransmits
+    again(of, lost, MILLISECOND // 50)  # captured twice
+    assert fares(of.packets)[2].source_fares.retransmits == retransmits
+
+
 def test_keep_alives_and_their_answers() -> None:
     of = talked()
     for payload in (b"", b"\0"):

@@ -53,6 +53,20 @@ def test_an_end_by_the_clock_that_is_before_the_begin_is_of_the_next_day() -> No
 
 
 @pytest.mark.parametrize(
+    ("since", "until", "expected"),
+    [
+        ("2026-11-22T23:00", "01:00", DAY + 49 * 3600 * SECOND_NS),
+        ("2026-11-24T10:00", "12:00", DAY + 84 * 3600 * SECOND_NS),
+        ("+30h", "20:00", DAY + 44 * 3600 * SECOND_NS),
+    ],
+)
+def test_an_end_by_the_clock_is_the_first_one_behind_a_begin_on_a_later_day(
+    since: str, until: str, expected: int
+) -> None:
+    assert PacketWindow.of(since, until).bounds(FIRST).until == expected
+
+
+@pytest.mark.parametrize(
     ("given", "first", "last"), [("3-5", 3, 5), ("3-", 3, LAST), ("-5", 1, 5), ("4", 4, 4), ((3, 5), 3, 5)]
 )
 def test_numbers(given: str | tuple[int, int], first: int, last: int) -> None:

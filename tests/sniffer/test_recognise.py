@@ -6,6 +6,7 @@ import pytest
 from kafkascope.sniffer.recognise import (
     Verdict,
     are_responses,
+    begins_with_cut_request,
     begins_with_request,
     fits,
     other_protocol,
@@ -24,6 +25,19 @@ def test_a_request_is_told_by_its_header_alone(length: int) -> None:
 def test_a_whole_header_is_enough() -> None:
     assert begins_with_request(REQUEST[:17], 1 << 20) is Verdict.REQUEST
     assert begins_with_request(REQUEST, 1 << 20) is Verdict.REQUEST
+
+
+@pytest.mark.parametrize(
+    ("client_id", "is_one"), [(b"caf\xc3", True), (b"cafe", True), (b"\xff\xc3", False), (b"\0", False)]
+)
+def test_of_a_client_id_that_the_capture_cuts_what_is_there_must_be_text(client_id: bytes, is_one: bool) -> None:
+    assert begins_with_cut_request(REQUEST[:14] + client_id) is is_one
+
+
+def test_a_cut_header_of_an_unknown_version_is_no_request() -> None:
+    assert begins_with_cut_request(REQUEST[:14])
+    assert not begins_with_cut_request(REQUEST[:13])
+    assert not begins_with_cut_request(REQUEST[:6] + b"\0\xff" + REQUEST[8:14])
 
 
 @pytest.mark.parametrize(

@@ -260,6 +260,13 @@ def test_repeated_syn_is_the_same_connection() -> None:
     assert outcome.only().retransmits == 1
 
 
+def test_all_syns_of_one_attempt_are_of_one_connection() -> None:
+    """Linux sends seven, the last one 32 s behind the one before (net.ipv4.tcp_syn_retries)."""
+    moments = [0, 1.02, 3.03, 7.1, 15.3, 31.9, 64.9]
+    outcome = run([Packet(CLIENT, BROKER, 1000, flags=SYN, at=int(moment * SECOND)) for moment in moments])
+    assert outcome.only().packets == 7
+
+
 @pytest.mark.parametrize("ending", [RST | ACK, FIN | ACK, ACK])
 def test_same_ports_again(ending: int) -> None:
     packets = []
@@ -492,6 +499,33 @@ def test_implausible_segments_that_agree_are_believed() -> None:
     assert outcome.gaps() == [(4, 2**28 + 10)]
     assert outcome.streams[1, 0][-1].data == b"jump3"
     assert outcome.counts() == {"tcp_wild_segment": 2, "tcp_gap": 1}
+
+
+@pytest.mark.parametrize(("missed", "wild"), [(1100 << 20, 2), (2 << 30, 15), (3000 << 20, 15)])
+def test_capture_that_misses_gigabytes_goes_on_behind_them(missed: int, wild: int) -> None:
+    """Beyond 2 GB the numbers may as well be of long ago, so more segments have to agree."""
+    conversation = opened()
+    conversation.send(0, b"good")
+    conversation.next[0] += missed
+    for _ in range(20):
+        conversation.send(0, b"more")
+    outcome = run(conversation.packets)
+    assert outcome.gaps() == [(4, missed + 4 * wild)]
+    assert outcome.data(1, 0).endswith(b"more" * (20 - wild))
+    assert outcome.counts() == {"tcp_wild_segment": wild, "tcp_gap": 1}
+
+
+def test_some_segments_of_long_ago_are_left_out() -> None:
+    conversation = opened()
+    conversation.send(0, b"good")
+    old = [
+        Packet(CLIENT, BROKER, conversation.next[0] - (1 << 28) + 4 * i, b"past", at=conversation.at) for i in range(15)
+    ]
+    conversation.packets += old
+    conversation.send(0, b" too")
+    outcome = run(conversation.packets)
+    assert outcome.data() == b"good too"
+    assert outcome.counts() == {"tcp_wild_segment": 15}
 
 
 def test_bytes_of_earlier_batches_come_out_with_a_later_one() -> None:

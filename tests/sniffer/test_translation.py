@@ -88,6 +88,33 @@ def test_what_the_original_lacks_is_taken_from_the_copy() -> None:
     assert moved[1:7] == rows(segments([packets[lost]]))[0][1:3] + rows(segments(ORIGINAL[:1]))[0][3:7]
 
 
+def test_copies_that_come_first_take_the_place_of_what_they_are_copies_of() -> None:
+    """As what a container sends: it has its own address first, and another one behind the translation."""
+    packets = [
+        one
+        for packet in ORIGINAL
+        for one in (
+            [packet, translated(packet)]
+            if packet.source[1] == ORIGINAL[0].source[1]
+            else [translated(packet, later=0), replace(packet, at=packet.at + LATER)]
+        )
+    ]
+    found = left(packets)
+    assert [one[-1] for one in found if one[-1]] == [packet.payload for packet in ORIGINAL if packet.payload]
+    assert len(found) == len(ORIGINAL)
+    assert len(rows(Translations().named(segments(packets)))) == len(packets)
+
+
+def test_what_is_sent_again_behind_its_copy_stays() -> None:
+    of = Conversation()
+    of.open()
+    begun = twice(of.packets)
+    told = of.send(1, b"told")
+    copied = [translated(told, later=0), replace(told, at=told.at + LATER), replace(told, at=told.at + MILLISECOND)]
+    found = [one[-1] for one in left([*begun, *copied])]
+    assert found.count(b"told") == 2
+
+
 def test_interfaces_take_turns_by_some_packets() -> None:
     of = Conversation()
     sent = [of.send(0, b"x%d" % number) for number in range(SAID)]

@@ -73,6 +73,18 @@ def test_loss_begins_exactly_at_its_thresholds(rows: list[Row], told: bool) -> N
     assert [one.kind for one in found(**of_kafka(rows))] == ["network_loss"] * told
 
 
+@pytest.mark.parametrize(
+    ("closed", "closed_by", "told"),
+    [(15, "broker", False), (15, "client", True), (20, "broker", True), (None, None, True)],
+)
+def test_what_a_host_drops_as_it_has_closed_is_not_lost_on_its_way(
+    closed: int | None, closed_by: str | None, told: bool
+) -> None:
+    rows = lossy(2, 1000, 20)[1:]
+    ended = connection(1, closed=closed, closed_by=closed_by)
+    assert [one.kind for one in found(tcp_health=rows, connections=[ended])] == ["network_loss"] * told
+
+
 @pytest.mark.parametrize(("missed", "certainty"), [(5, "certain"), (4, "likely")])
 def test_it_is_certain_where_receivers_say_that_they_missed_something(missed: int, certainty: str) -> None:
     one = only(**of_kafka([row | {"duplicate_acks": missed} for row in lossy()]))
