@@ -166,7 +166,7 @@ class Conversations:
         used = self._connections[: len(self._slots) + len(self._free_slots)]
         held = used[:, [which + pairing.HELD_BYTES for which in (pairing.REQUESTS, pairing.RESPONSES)]].sum(axis=1)
         for stream, waiting in self._streams.held.items():
-            held[stream >> 1] += waiting.size
+            held[stream >> 1] += waiting.memory
         most, total = self._limits.held_bytes, int(held.sum())
         if total <= most:
             return

@@ -33,6 +33,7 @@ from kafkascope.sniffer.columns import I64, NO_TIME, U8, Runs
     ROW_HEARD_AT,
     ROW_COLUMNS,
 ) = range(16)
+ROW_SIZE = 8 * ROW_COLUMNS  # bytes in memory
 BYTES, GAP, END = range(3)
 
 # Columns of an entry of Batch.connections: the slot, then for each direction three columns. Those of direction 1 are
@@ -91,6 +92,11 @@ class Held:
         self.rows.append(rows)
         self.size += chunk.shape[0]
 
+    @property
+    def memory(self) -> int:
+        """How many bytes it takes; of a message in tiny packets, rows take more than what they brought."""
+        return self.size + ROW_SIZE * sum(map(len, self.rows))
+
     def first(self, size: int) -> Held:
         """The first bytes of it, copied, with the rows that brought them."""
         rows = np.concatenate(self.rows)
@@ -132,8 +138,8 @@ class Streams:
         self.held: dict[int, Held] = {}
 
     def held_bytes(self, slot: int) -> int:
-        """How many bytes the streams of a slot hold."""
-        return sum(self.held[stream].size for stream in (2 * slot, 2 * slot + 1) if stream in self.held)
+        """How many bytes of memory the streams of a slot hold."""
+        return sum(self.held[stream].memory for stream in (2 * slot, 2 * slot + 1) if stream in self.held)
 
     def cut(self, slot: int, kept: int) -> list[int]:
         """Hold no more than so many bytes of each stream of a slot; return the packets that brought what is cut.

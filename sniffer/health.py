@@ -70,6 +70,7 @@ ROW = np.dtype(
         ("resets", "i4"),
         ("syns", "i4"),
         ("refused", "i4"),
+        ("retransmits_to_closed", "i4"),
         ("rtt_samples", "i4"),
         ("side", "i1"),
     ]
@@ -176,6 +177,7 @@ def begin_span(row: Record, at: Integer) -> None:
     row.resets = 0
     row.syns = 0
     row.refused = 0
+    row.retransmits_to_closed = 0
     row.rtt_samples = 0
 
 
@@ -276,6 +278,7 @@ def _count_repeated(
     else:
         row.timeout_retransmits += 1
         why = BY_TIMER
+    row.retransmits_to_closed += peer.has_ended
     place = flow.again_next
     flow.again_seq[place] = position & 0xFFFFFFFF
     flow.again_length[place] = end - position

@@ -14,6 +14,7 @@ from kafkascope.sniffer import health, tcp
 from kafkascope.sniffer.capture_points import Ranks
 from kafkascope.sniffer.columns import Bool, ConnectionRow, Exchanges, Runs, Segments
 from kafkascope.sniffer.exchanges import Conversations, Start
+from kafkascope.sniffer.frames import ROW_SIZE
 from kafkascope.sniffer.issues import Issue, IssueLog
 from kafkascope.sniffer.recognise import begins_like_tls
 from kafkascope.sniffer.translation import Translations
@@ -73,7 +74,7 @@ class Session:
         self._tcp = tcp.Connections(self.options.ranks, self.options.limits)
         self._conversations = Conversations(self._starts, self.options.limits)
         self._tls_stage: TlsStage | None = None  # made, and imported, with the first connection that begins like TLS
-        self._captured = 0  # bytes of segments so far
+        self._captured = 0  # bytes of segments so far, as they take memory
         self.issues = IssueLog()
         self._ended_now: dict[int, tcp.TcpConnection] = {}
         self._rows: dict[int, ConnectionRow] = {}
@@ -142,10 +143,10 @@ class Session:
     def _parts(self, segments: Segments) -> Iterator[tuple[Segments, bool]]:
         """Segments up to the places where it is looked how much waits, wherever a batch ends; and whether that is here.
 
-        These are behind so many bytes of packets that not much more than the limit can come together.
+        These are behind so many packets, as they take memory, that not much more than the limit can come together.
         """
         step = max(self.options.limits.held_bytes // LOOKS, 1)
-        behind = self._captured + np.cumsum(segments.captured, dtype=np.int64)
+        behind = self._captured + np.cumsum(segments.captured + ROW_SIZE, dtype=np.int64)
         looks = np.flatnonzero(np.diff(behind // step, prepend=self._captured // step)) + 1
         if len(behind):
             self._captured = int(behind[-1])

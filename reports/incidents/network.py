@@ -18,14 +18,12 @@ from kafkascope.reports.incidents.incident import in_words as outcome
 from kafkascope.reports.incidents.replication import HeldUp, held_up_between
 from kafkascope.reports.incidents.signs import Signs
 from kafkascope.reports.incidents.vanished import Vanished, vanished
-from kafkascope.reports.measures.silences import SPAN_NS
 from kafkascope.reports.vocabulary.finding_kinds import Severity
 from kafkascope.reports.vocabulary.incident_kinds import IncidentKind, Role
 from kafkascope.reports.vocabulary.thresholds import threshold
 from kafkascope.reports.vocabulary.triggers import Certainty
 
 _PAIR = ["client", "broker"]
-_AGAIN = ("connection", "at", "sender", *_PAIR, "retransmits", "spurious_retransmits")
 _RTO_MS = 200.0  # the least that Linux waits for an acknowledgement before it sends again (RFC 6298 says a second)
 
 
@@ -48,7 +46,7 @@ def _paths(spans: pa.Table, chosen: pa.Table) -> dict[tuple[str, str], dict[int,
     for row in spans.join(chosen.select(_PAIR), _PAIR, join_type="left semi").to_pylist():
         path = found[row["client"], row["broker"]][row["at"]]
         path.packets += row["packets"]
-        path.retransmits += row["retransmits"] - row["spurious_retransmits"]
+        path.retransmits += row["retransmits"] - row["spurious_retransmits"] - row["retransmits_to_closed"]
         path.timeouts += row["timeout_retransmits"]
         path.repaired += row["duplicate_acks"] + row["sacked_gaps"] + row["fast_retransmits"]
         if row["rtt_samples"]:
@@ -71,12 +69,7 @@ def lossy(signs: Signs) -> dict[tuple[str, str], list[Path]]:
     for pair, spans in _paths(counted_spans, chosen).items():
         if pair[0] == pair[1]:
             continue
-        bad = [
-            spans[at]
-            for at in sorted(spans)
-            if _loses(spans[at])
-            and not _in_vain(spans[at], gone.get(pair, ()), signs.once(_left_unread).get((*pair, at), 0))
-        ]
+        bad = [spans[at] for at in sorted(spans) if _loses(spans[at]) and not _in_vain(spans[at], gone.get(pair, ()))]
         if sum(path.retransmits for path in bad) >= threshold("lost_packets"):
             found[pair] = bad
     return found
@@ -153,30 +146,10 @@ def _loses(path: Path) -> bool:
     )
 
 
-def _in_vain(path: Path, gone: Iterable[Vanished], unread: int) -> bool:
+def _in_vain(path: Path, gone: Iterable[Vanished]) -> bool:
     """Whether most of what was sent again was sent in vain: that is told by itself."""
     again = sum(one.again for each in gone if each.overlaps(path.first, path.last) for one in each.unheard)
-    return 2 * (again + unread) >= path.retransmits
-
-
-def _left_unread(signs: Signs) -> dict[tuple[str, str, int], int]:
-    """Packets sent again on connections that their receiver closed in the same span, by client, broker and span.
-
-    What is on its way to a host that has closed its side is dropped by that host, not by the network.
-    """
-    rows = signs.rows("tcp_health", _AGAIN, pc.field("retransmits") > 0)
-    connections = signs.connections_by_number(sorted({row["connection"] for row in rows}))
-    found: dict[tuple[str, str, int], int] = defaultdict(int)
-    for row in rows:
-        connection = connections.get(row["connection"], {})
-        closed = connection.get("closed")
-        if closed is None or connection["closed_by"] in (None, row["sender"]):
-            continue
-        if row["at"] <= closed < row["at"] + SPAN_NS:
-            found[row["client"], address_alone(row["broker"]), row["at"]] += (
-                row["retransmits"] - row["spurious_retransmits"]
-            )
-    return found
+    return 2 * again >= path.retransmits
 
 
 @dataclass(frozen=True, slots=True)

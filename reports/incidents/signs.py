@@ -97,6 +97,7 @@ _SPAN_SUMS = (
     "fast_retransmits",
     "timeout_retransmits",
     "spurious_retransmits",
+    "retransmits_to_closed",
     "duplicate_acks",
     "sacked_gaps",
     "rtt_samples",

@@ -156,6 +156,11 @@ TCP_HEALTH = described(
             pa.int64(),
             "... of what had arrived: it was acknowledged before, or came twice, as the other side told in the span",
         ),
+        (
+            "retransmits_to_closed",
+            pa.int64(),
+            "... of the fast ones and those by timers: after the other side had closed; a host drops what then comes",
+        ),
         ("duplicate_acks", pa.int64(), "acknowledgements said once more while the other side's data was on its way"),
         ("sacked_gaps", pa.int64(), "acknowledgements that told of bytes behind missing ones (SACK, RFC 2018)"),
         ("out_of_order", pa.int64(), "packets that came before others they follow"),

@@ -284,6 +284,17 @@ def test_packets_captured_twice_are_no_duplicate_acknowledgements(doubled: bool,
     assert counts(client[0]) == {"syns": 1}
 
 
+def test_what_is_sent_again_after_the_other_side_has_closed_is_counted_beside() -> None:
+    of = talked()
+    sent = of.send(CLIENT, DATA)
+    again(of, sent, 300 * MILLISECOND)
+    of.send(BROKER, flags=FIN | ACK)
+    of.packets[-1] = replace(of.packets[-1], ack=sent.seq)
+    again(of, sent, 300 * MILLISECOND)
+    (client, *_), _, _ = fares(of.packets)
+    assert (client["timeout_retransmits"], client["retransmits_to_closed"]) == (2, 1)
+
+
 @pytest.mark.parametrize(("is_shown", "retransmits"), [(True, 1), (False, 0)])
 @pytest.mark.parametrize("others", [0, 4])
 def test_what_comes_again_after_its_loss_was_shown_was_sent_again_however_soon(

@@ -11,6 +11,7 @@ import pytest
 from kafkascope.decoders.limits import Limits
 from kafkascope.sniffer.columns import Outcome, Segments
 from kafkascope.sniffer.exchanges import KEPT_BYTES, RELIEF
+from kafkascope.sniffer.frames import ROW_SIZE
 from kafkascope.sniffer.issues import Issue
 from kafkascope.sniffer.pairing import state as pairing
 from kafkascope.sniffer.session import LOOKS, Session, SessionOptions
@@ -172,6 +173,21 @@ def test_messages_that_wait_are_cut_where_all_together_are_too_large(parts: int)
         assert isinstance(whole, bytes)
         assert whole.startswith(kept)
         assert KEPT_BYTES - 4 <= len(kept) <= KEPT_BYTES
+
+
+def test_a_message_in_tiny_packets_takes_the_memory_of_what_is_known_of_each() -> None:
+    most, tiny = 1 << 20, 12_000
+    session = session_with(held_bytes=most)
+    of = Conversation()
+    of.open()
+    of.send(0, request(1, content=bytes(30_000))[:100])
+    for _ in range(tiny):
+        of.send(0, b"\0")
+    for batch in in_batches([segments(of.packets)], 100):
+        session.feed(batch)
+        waiting = session._conversations._streams.held.values()
+        assert sum(one.memory for one in waiting) <= most + most // LOOKS + 100 * (1 + ROW_SIZE)
+    assert [issue.kind for issue in session.issues] == ["too_many_bytes"]
 
 
 RECORD = b"\x17\x03\x03" + (10_000).to_bytes(2, "big") + bytes(10_000)  # of TLS, protected

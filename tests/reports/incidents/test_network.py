@@ -66,23 +66,13 @@ def test_packets_that_are_sent_again_are_lost() -> None:
         (lossy(10, 200, 2), False),  # in a span
         (lossy(2, 1000, 20, spurious_retransmits=10), True),
         (lossy(2, 1000, 19, spurious_retransmits=10), False),  # what had arrived was not lost
+        (lossy(2, 1000, 20, retransmits_to_closed=10), True),
+        (lossy(2, 1000, 19, retransmits_to_closed=10), False),  # a host drops what comes after it has closed
         (lossy(2, 1000, 10, client=B1), False),  # nothing is lost within a host
     ],
 )
 def test_loss_begins_exactly_at_its_thresholds(rows: list[Row], told: bool) -> None:
     assert [one.kind for one in found(**of_kafka(rows))] == ["network_loss"] * told
-
-
-@pytest.mark.parametrize(
-    ("closed", "closed_by", "told"),
-    [(15, "broker", False), (15, "client", True), (20, "broker", True), (None, None, True)],
-)
-def test_what_a_host_drops_as_it_has_closed_is_not_lost_on_its_way(
-    closed: int | None, closed_by: str | None, told: bool
-) -> None:
-    rows = lossy(2, 1000, 20)[1:]
-    ended = connection(1, closed=closed, closed_by=closed_by)
-    assert [one.kind for one in found(tcp_health=rows, connections=[ended])] == ["network_loss"] * told
 
 
 @pytest.mark.parametrize(("missed", "certainty"), [(5, "certain"), (4, "likely")])
