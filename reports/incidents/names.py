@@ -58,12 +58,13 @@ class _Asking:
     brokers: frozenset[str]  # address:port of those that it asks
     asked: int
     row: Row  # its first connection
+    since: int  # when that was opened, or the capture began
     until: int
 
     @property
     def is_often(self) -> bool:
         """Whether it asks so often as none does that has nothing to do."""
-        return self.asked * 60 * SECOND_NS >= threshold("asked_in_vain") * (self.until - int(self.row["opened"]))
+        return self.asked * 60 * SECOND_NS >= threshold("asked_in_vain") * (self.until - self.since)
 
 
 def unresolved(signs: Signs) -> Iterator[Incident]:
@@ -105,7 +106,7 @@ def _unresolved(signs: Signs, nodes: Mapping[str, Sequence[Row]], asking: Sequen
     places = sorted({row["host"] for row in told})
     own = all(map(_is_own_host, places))
     why = f"the {'name does' if len(places) == 1 else 'names do'} not seem to resolve there"
-    since, until = min(one.row["opened"] for one in asking), max(one.until for one in asking)
+    since, until = min(one.since for one in asking), max(one.until for one in asking)
     who = listed([f"{one.client_id} ({one.client})" for one in asking])
     asked = sum(one.asked for one in asking)
     found = any(row["event"] == "broker_found" for rows in nodes.values() for row in rows)
@@ -139,7 +140,7 @@ def _unresolved(signs: Signs, nodes: Mapping[str, Sequence[Row]], asking: Sequen
                 Weighed(
                     f"{one.client_id} asked {counted(one.asked, 'time')}, and sent nothing else",
                     one.row["connection"],
-                    one.row["opened"],
+                    one.since,
                     0.8,
                 )
                 for one in asking[:5]
@@ -174,10 +175,19 @@ def _asking_in_vain(signs: Signs) -> list[_Asking]:
     until: dict[tuple[str, str], int] = defaultdict(int)
     for row in signs.connections_of(vain) if vain else ():
         who = row["client"], row["client_id"]
-        if row["opened"] is not None:
-            first.setdefault(who, row)
-            until[who] = max(until[who], signs.end if row["closed"] is None else row["closed"])
-    found = (_Asking(*who, frozenset(brokers[who]), asked[who], row, until[who]) for who, row in first.items())
+        first.setdefault(who, row)
+        until[who] = max(until[who], signs.end if row["closed"] is None else row["closed"])
+    found = (
+        _Asking(
+            *who,
+            frozenset(brokers[who]),
+            asked[who],
+            row,
+            signs.begin if row["opened"] is None else row["opened"],
+            until[who],
+        )
+        for who, row in first.items()
+    )
     return sorted((one for one in found if one.is_often), key=lambda one: (one.client_id, one.client))
 
 

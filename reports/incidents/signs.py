@@ -160,6 +160,7 @@ class Signs:
 
     tables: Mapping[str, ds.Dataset]
     end: int = 0  # of the capture
+    begin: int = 0
     left_out: set[str] = field(default_factory=set)  # tables of which rows were too many
     _made: dict[Callable[[Signs], Any], Any] = field(default_factory=dict)
 

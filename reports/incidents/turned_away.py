@@ -20,7 +20,7 @@ from kafkascope.reports.vocabulary.thresholds import threshold
 from kafkascope.reports.vocabulary.triggers import Certainty
 from kafkascope.sniffer.units import MILLISECOND_NS, SECOND_NS
 
-_CLEAR = ("plaintext", "tls")  # security of connections without SASL
+_CLEAR = ("plaintext", "tls")  # security of connections without SASL, or of those that began before the capture
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +103,7 @@ def turned_away(signs: Signs) -> Iterator[Incident]:
         ]
         if one.greeted:
             mechanisms = sorted({row["security"] for row in others if row["security"] not in (None, *_CLEAR)})
-            if not any(row["security"] in _CLEAR for row in others):
+            if not any(row["security"] in _CLEAR and row["opened"] is not None for row in others):
                 yield _without_sasl(signs, one, mechanisms)
         else:
             others = [row for row in others if row["closed"] is None or row["closed"] > one.since]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import pyarrow.compute as pc
@@ -38,10 +38,11 @@ _ADVICE = (
 class Late:
     """A member for which all others of its group waited in a rebalance."""
 
-    rebalance: Row
+    begun: int
     client_id: str
     ms: float
-    came: bool  # else they wait for it as the capture ends
+    came: bool = False  # else they wait for it as the capture ends
+    rebalance: Row | None = None  # None: its begin is not in the capture
 
     @property
     def seen(self) -> str:
@@ -59,33 +60,50 @@ def waited_for(signs: Signs) -> Iterator[Incident]:
     for row in signs.rebalances:
         name, ms = row["last_client_id"], row["last_by_ms"] or 0
         if name and ms >= least and row["stable"] is not None and row["trigger"] not in _TOLD:
-            late[row["group_id"]].append(Late(row, name, ms, came=True))
+            late[row["group_id"]].append(Late(row["started"], name, ms, came=True, rebalance=row))
     for row in signs.latest_rebalances:
         ms = (signs.end - (row["started"] or signs.end)) / MILLISECOND_NS
         if row["stable"] is None and not row["members"] and ms >= least:
-            late[row["group_id"]] += [Late(row, name, ms, came=False) for name in _still_away(signs, row)]
+            away = _still_away(signs, row["group_id"], row["started"], _before(signs, row))
+            late[row["group_id"]] += [Late(row["started"], name, ms, rebalance=row) for name in away]
+    for group, one in _never_back(signs):
+        late[group].append(one)
     for group, of_group in sorted(late.items()):
         if found := [one for one in of_group if (group, one.client_id) not in too_slow]:
             yield _waited_for(signs, group, found)
 
 
-def _still_away(signs: Signs, row: Row) -> list[str]:
-    """Who was in the generation before, has not joined again, and lives: its heartbeats are refused up to the end."""
+def _still_away(signs: Signs, group: str, begun: int, members: Iterable[Row]) -> list[str]:
+    """Which members have not joined again since then, and live: their heartbeats are refused up to the end."""
     moved = (
-        (pc.field("group_id") == row["group_id"])
+        (pc.field("group_id") == group)
         & pc.field("event").isin([EventKind.JOINED, EventKind.LEFT])
-        & (pc.field("at") >= moment(row["started"]))
+        & (pc.field("at") >= moment(begun))
     )
     gone = {event["member_id"] for event in signs.rows("group_events", ["member_id"], moved)}
     refused = (
-        (pc.field("group_id") == row["group_id"])
+        (pc.field("group_id") == group)
         & (pc.field("api") == "Heartbeat")
         & (pc.field("error") == Error.REBALANCE_IN_PROGRESS)
         & (pc.field("requested") >= moment(int(signs.end - threshold("waited_for") * SECOND_NS)))
     )
     alive = {one["client_id"] for one in signs.rows("exchanges", ["client_id"], refused)}
-    members = _before(signs, row)
     return sorted({one["client_id"] for one in members if one["client_id"] in alive and one["member_id"] not in gone})
+
+
+def _never_back(signs: Signs) -> Iterator[tuple[str, Late]]:
+    """Groups that wait for such members from before the capture, whose heartbeats are refused from the first one on."""
+    known = {row["group_id"] for row in signs.rebalances}
+    refused: dict[str, list[Row]] = defaultdict(list)
+    for event in signs.group_events:
+        if event["event"] == EventKind.HEARTBEAT_REFUSED and event["detail"] == Error.REBALANCE_IN_PROGRESS:
+            refused[event["group_id"]].append(event)
+    for group, events in refused.items():
+        since = min(event["at"] for event in events)
+        ms = (signs.end - since) / MILLISECOND_NS
+        if group not in known and ms >= 1000 * threshold("waited_for"):
+            for name in _still_away(signs, group, since, events):
+                yield group, Late(since, name, ms)
 
 
 def _before(signs: Signs, row: Row) -> Sequence[Row]:
@@ -96,21 +114,25 @@ def _before(signs: Signs, row: Row) -> Sequence[Row]:
 
 def _waited_for(signs: Signs, group: str, found: Sequence[Late]) -> Incident:
     names = sorted({one.client_id for one in found})
-    since, longest = min(one.rebalance["started"] for one in found), max(one.ms for one in found)
+    since, longest = min(one.begun for one in found), max(one.ms for one in found)
     waiting = [one for one in found if not one.came]
-    effects, cost_ms, rebalances = of_rebalances([one.rebalance for one in found])
-    if waiting and (held := held_up(_before(signs, waiting[0].rebalance))):
+    effects, cost_ms, rebalances = of_rebalances([one.rebalance for one in found if one.rebalance])
+    if waiting and waiting[0].rebalance and (held := held_up(_before(signs, waiting[0].rebalance))):
         effects, cost_ms = (*effects, unread(held, waiting[0].ms)), cost_ms + waiting[0].ms * len(held)
     intervals = signs.poll_intervals(group)
     most = max((intervals[name] for name in names if name in intervals), default=0)
     times = f"{counted(len(found), 'rebalance')}, for up to" if len(found) > 1 else "a rebalance for"
     did = f"kept all others waiting in {times} {duration(longest)} from {clock(since)} on"
     if waiting:
-        begun = clock(waiting[0].rebalance["started"])
+        begun = (
+            f"the rebalance of {clock(waiting[0].begun)}"
+            if waiting[0].rebalance
+            else "a rebalance whose begin is not in the capture"
+        )
         bound = f" (for max.poll.interval.ms, {duration(most)}, at most)" if most else ""
         verb = "has" if len(names) == 1 else "have"
-        did = f"{verb} not come back to the rebalance of {begun}, and all others wait at the end{bound}"
-    until = None if waiting else max(one.rebalance["stable"] for one in found)
+        did = f"{verb} not come back to {begun}, and all others wait at the end{bound}"
+    until = None if waiting else max(one.rebalance["stable"] for one in found if one.rebalance)
     return Incident(
         kind=IncidentKind.SLOW_REVOCATION,
         severity=Severity.WARNING,
@@ -120,7 +142,7 @@ def _waited_for(signs: Signs, group: str, found: Sequence[Late]) -> Incident:
         ended=until,
         headline=f"{listed(names)} of group {group} {did}: its heartbeats go on, but its application does not poll"
         + in_words(effects),
-        evidence=tuple(Weighed(one.seen, None, one.rebalance["started"], 0.8) for one in found),
+        evidence=tuple(Weighed(one.seen, None, one.begun, 0.8) for one in found),
         advice=_ADVICE,
         cost_ms=cost_ms,
         effects=effects,

@@ -19,6 +19,7 @@ from tests.reports.incidents.tables_of import (
     found,
     names,
     only,
+    seconds,
 )
 
 
@@ -84,6 +85,13 @@ def test_who_asks_in_vain(rows: list[Row], events: list[Row], told: bool) -> Non
 def test_who_has_nothing_to_do_asks_seldom(closed: int, told: bool) -> None:
     tables = {"latency": asked(VAIN), "cluster_events": NAMED, "connections": [connection(1, opened=5, closed=closed)]}
     assert [one.kind for one in found(**tables)] == ["unreachable_listener"] * told
+
+
+def test_who_asked_before_the_capture_began_asks_from_its_begin_on() -> None:
+    tables = {"latency": asked(VAIN), "cluster_events": NAMED}
+    one = only(**tables, connections=[connection(1, closed=60)])
+    assert (one.kind, seconds(one.started)) == ("unreachable_listener", 0)
+    assert found(**tables, connections=[connection(1, closed=79)]) == []
 
 
 def test_who_is_answered_with_errors_or_fails_to_connect_has_another_trouble() -> None:

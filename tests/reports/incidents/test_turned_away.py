@@ -60,6 +60,11 @@ def test_a_client_without_sasl_where_it_is_wanted() -> None:
     [
         (closed(), asked(3, "ApiVersions"), "likely"),  # nobody else shows what the listener wants
         ([*closed(), OTHER], asked(3, "ApiVersions"), None),  # others are served without SASL
+        (
+            [*closed(), OTHER | {"opened": None}],
+            asked(3, "ApiVersions"),
+            "likely",
+        ),  # or said by SASL before the capture
         ([*closed(2), WITH_SASL], asked(2, "ApiVersions"), None),
         ([*closed(lasts=6), WITH_SASL], asked(3, "ApiVersions"), None),
         ([*closed(closed_by="client"), WITH_SASL], asked(3, "ApiVersions"), None),

@@ -124,3 +124,36 @@ def test_all_others_wait_as_the_capture_ends() -> None:
 )
 def test_whom_nobody_waits_for_at_the_end(given: dict[str, Any], told: bool) -> None:
     assert bool([one for one in found(**open_at_end(**given)) if " all others wait " in one.headline]) == told
+
+
+def heartbeat_refused(name: str, time: float, detail: str = "REBALANCE_IN_PROGRESS") -> Row:
+    return group_event("heartbeat_refused", time, member_id=f"{name}-id", client_id=name, detail=detail)
+
+
+def test_all_others_wait_from_before_the_capture_on() -> None:
+    told = heartbeat_refused("c2", 1)
+    tables = open_at_end() | {"rebalances": [], "group_events": [told]}
+    one = only(**tables)
+    assert (one.kind, one.certainty, seconds(one.started), one.ended) == ("slow_revocation", "likely", 1, None)
+    assert names(one) == ["shop", "c2", H2]
+    assert one.headline == (
+        "c2 of group shop has not come back to a rebalance whose begin is not in the capture, and all others wait at "
+        "the end: its heartbeats go on, but its application does not poll"
+    )
+
+
+@pytest.mark.parametrize(
+    ("events", "rebalances", "told"),
+    [
+        ([heartbeat_refused("c2", LASTS - LEAST)], [], True),
+        ([heartbeat_refused("c2", LASTS - LEAST + 1)], [], False),
+        ([heartbeat_refused("c2", 1, "UNKNOWN_MEMBER_ID")], [], False),
+        ([heartbeat_refused("c2", 1)], [BEFORE], False),
+        ([heartbeat_refused("c2", 1), group_event("joined", 2, member_id="c2-id")], [], False),
+        ([heartbeat_refused("c2", 1), group_event("left", 2, member_id="c2-id")], [], False),
+        ([heartbeat_refused("c3", 1)], [], False),  # it does not live
+    ],
+)
+def test_whom_nobody_waits_for_from_the_beginning(events: list[Row], rebalances: list[Row], told: bool) -> None:
+    tables = open_at_end() | {"rebalances": rebalances, "group_events": events}
+    assert bool([one for one in found(**tables) if " all others wait " in one.headline]) == told
