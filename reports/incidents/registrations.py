@@ -6,6 +6,8 @@ import re
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
+import pyarrow.compute as pc
+
 from kafkascope.decoders.errors import Error
 from kafkascope.reports.columns.name_lists import listed
 from kafkascope.reports.columns.text import address_alone, counted, is_name
@@ -104,7 +106,10 @@ def _whose(signs: Signs, host: str, rows: Sequence[Row]) -> tuple[str, Node] | N
         elsewhere = address_alone(place) != host and not is_name(address_alone(place))  # which may be its own
         if node.id == of_id and elsewhere and (not clusters or node.cluster_id in clusters):
             return place, node
-    return None
+    # Where none of the cluster's brokers was asked about them in the capture.
+    beats = (pc.field("api") == "BrokerHeartbeat") & (pc.field("client_id") == of_id) & (pc.field("part") == "total")
+    hosts = {row["client"] for row in signs.rows("latency", ("client",), beats)} - {host}
+    return (min(hosts), Node(None, of_id)) if of_id and hosts else None
 
 
 def _refused(signs: Signs, host: str, error: str, rows: Sequence[Row], whose: tuple[str, Node] | None) -> Incident:

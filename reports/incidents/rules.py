@@ -95,7 +95,7 @@ RULES: tuple[Rule, ...] = (
     ),
     _rule(
         registrations.refused,
-        "error_histogram connections findings cluster_events",
+        "error_histogram connections findings cluster_events latency",
         IncidentKind.BROKER_REFUSED,
     ),
     _rule(

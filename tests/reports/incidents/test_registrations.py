@@ -64,6 +64,18 @@ def test_a_second_broker_with_a_node_id_that_is_in_use() -> None:
 
 
 @pytest.mark.parametrize(
+    ("host", "name", "told"), [(B2, "2", True), (ELSEWHERE, "2", False), (B2, "3", False), (B2, None, False)]
+)
+def test_who_sends_a_brokers_heartbeats_has_its_node_id(host: str, name: str | None, told: bool) -> None:
+    """Where the capture begins later, and nobody is told where brokers are."""
+    beats = {"api": "BrokerHeartbeat", "client_id": name, "client": host, "broker": f"{B1}:9093", "part": "total"}
+    incidents = found(error_histogram=[duplicate()], connections=[FROM_ELSEWHERE], latency=[beats | {"count": 9}])
+    assert [one.what.rpartition(": ")[2] for one in incidents] == [
+        f"broker {B2} has its node id (DUPLICATE_BROKER_REGISTRATION)"
+    ] * told
+
+
+@pytest.mark.parametrize(
     ("rows", "events", "told"),
     [
         ([duplicate()], [], False),  # its own session from before a crash may not be over
