@@ -43,9 +43,8 @@ ONE_WAY_BYTES = 1 << 20  # or so many bytes,
 ONE_WAY_TIME = 3 * SECOND_NS  # or one so old
 MOST_PIECES = 4096  # ... and in any case one with so many segments behind it
 REUSE_TIME = 60 * SECOND_NS  # a packet so long after the end begins another connection on the same ports
-IDLE_TIME = 20 * 60 * SECOND_NS  # ... and so does one after such a silence,
-UNANSWERED_TIME = 35 * SECOND_NS  # which is shorter where one side alone was seen, and no payload: Linux sends a SYN
-# after 32 s at the latest once more
+IDLE_TIME = 20 * 60 * SECOND_NS  # ... and so does one after such a silence, or after a shorter one
+UNANSWERED_TIME = 35 * SECOND_NS  # where one side alone was seen, and no payload: Linux repeats a SYN after up to 32 s
 SWEEP_SEGMENTS = 1024  # connections that have ended are looked for after so many segments (more with many connections)
 COMPARED_SEGMENTS = 16  # first copies of bytes of a stream that are kept, to compare what comes again: the latest,
 COMPARED_BYTES = 16 << 10  # ... no more than so many bytes,
@@ -948,41 +947,36 @@ def _identity(seq: Integer, ack: Integer, flags: Integer, length: Integer, at: I
 
 
 @borrowing
-def _is_like(other: Integer, identity: Integer) -> Any:
-    """Whether two segments of a stream look alike, and the times between them are short."""
+def _age(other: Integer, identity: Integer) -> Any:
+    """Microseconds from one segment of a stream to another that looks alike, if these are few; else -1."""
     if (other ^ identity) >> 32 != 0:
-        return False
+        return -1
     distance = (identity - other) & 0xFFFFFFFF
-    return distance <= SOON // 1000 or distance >= 0x100000000 - SOON // 1000
+    if distance <= SOON // 1000:
+        return distance
+    return 0 if distance >= 0x100000000 - SOON // 1000 else -1  # the other one is the later
 
 
 @borrowing
-def _is_known_again(state: State, index: Integer, identity: Integer) -> Any:
-    """Whether one of the stream's latest segments looked just like this one, shortly before."""
+def _seen_before(state: State, index: Integer, identity: Integer) -> Any:
+    """Microseconds since one of the stream's latest segments looked just like this one; -1: none did shortly before."""
     stream = state.streams[index]
     if stream.ring < 0:
-        return _is_like(stream.identity, identity)
-    known = False
+        return _age(stream.identity, identity)
+    least = np.int64(-1)
     for place in range(RECENT):
-        known |= _is_like(state.recent[stream.ring, place], identity)
-    return known
+        age = _age(state.recent[stream.ring, place], identity)
+        if age >= 0 and (least < 0 or age < least):
+            least = age
+    return least
 
 
 @borrowing
-def _was_missed(state: State, index: Integer, position: Integer, identity: Integer, at: Integer) -> Any:
-    """Whether the other side has shown a loss of bytes since a segment like this one was seen last."""
-    flow = state.flows[index]
-    if at == NO_TIME or flow.missing_at == NO_TIME or position >= flow.recovery or flow.missing_at > at:
+def _was_missed(flow: Record, position: Integer, age: Integer, at: Integer) -> Any:
+    """Whether the other side has shown a loss of bytes from a position on, so many microseconds ago or less."""
+    if at == NO_TIME or flow.missing_at == NO_TIME or position >= flow.recovery:
         return False
-    stream = state.streams[index]
-    since = (at - flow.missing_at) // 1000
-    if stream.ring < 0:
-        return (identity - stream.identity) & 0xFFFFFFFF >= since
-    for place in range(RECENT):
-        latest = state.recent[stream.ring, place]
-        if _is_like(latest, identity) and (identity - latest) & 0xFFFFFFFF < since:
-            return False
-    return True
+    return at - flow.missing_at >= 0 and (at - flow.missing_at) // 1000 <= age
 
 
 @borrowing
@@ -1093,8 +1087,8 @@ def _take_payload(
                 _note_first(state, index, position, start, captured, at)
             _release(state, slot, side)
         if added == 0:
-            again = different == 0 and _is_known_again(state, index, identity)
-            if again and not _was_missed(state, index, position, identity, at):
+            age = _seen_before(state, index, identity)
+            if different == 0 and age >= 0 and not _was_missed(state.flows[index], position, age, at):
                 _mark(state, slot, DUPLICATE, at, number, length)
                 return
             # One byte that was there before is a keep-alive; one that was given up is what it is.
@@ -1115,7 +1109,7 @@ def _take_repeated_flag(
     """Count a SYN or FIN without payload that was seen before."""
     connection = state.connections[slot]
     index = 2 * slot + side
-    if _is_known_again(state, index, identity):
+    if _seen_before(state, index, identity) >= 0:
         _mark(state, slot, DUPLICATE, at, number, np.int64(0))
     else:
         connection.retransmits += 1

@@ -434,16 +434,18 @@ def _idle(group: Group) -> Iterator[Finding]:
         return
     ended = max((message.over for message in group.log.messages), default=settled[-1].stable or 0)
     ends = [*(later.started or later.stable or 0 for later in settled[1:]), ended]
-    lasted = {end - (r.stable or 0): r for r, end in zip(settled, ends, strict=True)}
+    lasted = [end - (r.stable or 0) for r, end in zip(settled, ends, strict=True)]
     longest = max(lasted)
-    rebalance = lasted[longest]
+    if longest < threshold("idle_members") * SECOND_NS:
+        return
+    rebalance = settled[lasted.index(longest)]
     by_topics: dict[tuple[str, ...], list[Member]] = defaultdict(list)
     for member in rebalance.members:
         by_topics[tuple(sorted(member.subscription))].append(member)
     for topics, members in sorted(by_topics.items()):
         counts = [None if member.assignment is None else len(member.assignment) for member in members]
         idle = sorted(m.client_id or m.member_id for m, count in zip(members, counts, strict=True) if count == 0)
-        if {*counts} != {0, 1} or longest < threshold("idle_members") * SECOND_NS:
+        if {*counts} != {0, 1}:
             continue
         partitions = counts.count(1)
         yield group_finding(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from kafkascope.decoders.errors import Error
@@ -96,14 +96,25 @@ _JOINS = frozenset({"JoinGroup", "ConsumerGroupHeartbeat", "ShareGroupHeartbeat"
 def instance_ids(group: Group) -> Iterator[Finding]:
     """Instance ids that several processes use, or that one wants which the process before it has not given up."""
     refused = [m for m in group.log.messages if m.error in _INSTANCE_ERRORS]
+    heard: dict[str, int] = {}
+    for message in group.log.messages if refused else ():
+        if member := _member(message):
+            heard[member] = max(heard.get(member, 0), message.over)
     by_instance: dict[str, list[Message]] = defaultdict(list)
     for message in refused:
         instance = message.request.get("groupInstanceId") or message.request.get("instanceId") or "?"
         by_instance[instance].append(message)
     for instance, messages in sorted(by_instance.items()):
         used = [m for m in group.log.messages if _instance(m) == instance]
-        taken = [m for m in messages if m.error == Error.FENCED_INSTANCE_ID or _is_in_use(group, used, m)]
-        kept = [m for m in messages if m not in taken]
+        had: dict[str, int] = {}  # members that had it, and since when
+        for message in used:
+            if message.error not in _INSTANCE_ERRORS and (member := _member(message)):
+                had.setdefault(member, message.at)
+        taken: list[Message] = []
+        kept: list[Message] = []
+        for message in messages:
+            is_taken = message.error == Error.FENCED_INSTANCE_ID or _is_in_use(had, heard, message)
+            (taken if is_taken else kept).append(message)
         if taken:
             users = sorted({f"{m.client_id or '?'} ({m.client})" for m in used})
             yield group_finding(
@@ -134,11 +145,13 @@ def instance_ids(group: Group) -> Iterator[Finding]:
             )
 
 
-def _is_in_use(group: Group, used: Sequence[Message], refusal: Message) -> bool:
-    """Whether the member that had an instance id is heard of behind a refusal of another one with that id."""
-    mine = _member(refusal)
-    before = {_member(m) for m in used if m.at < refusal.at and m.error not in _INSTANCE_ERRORS} - {mine, None}
-    return any(m.over > (refusal.answered or refusal.at) and _member(m) in before for m in group.log.messages)
+def _is_in_use(had: Mapping[str, int], heard: Mapping[str, int], refusal: Message) -> bool:
+    """Whether a member that had an instance id is heard of behind a refusal of another one with that id.
+
+    had, heard: since when members had it, and when they are heard of for the last time.
+    """
+    mine, until = _member(refusal), refusal.answered or refusal.at
+    return any(since < refusal.at and member != mine and heard[member] > until for member, since in had.items())
 
 
 def _member(message: Message) -> str | None:

@@ -57,7 +57,7 @@ class _Asking:
     client_id: str
     brokers: frozenset[str]  # address:port of those that it asks
     asked: int
-    row: Row  # its first connection
+    connection: int  # its first one
     since: int  # when that was opened, or the capture began
     until: int
 
@@ -139,7 +139,7 @@ def _unresolved(signs: Signs, nodes: Mapping[str, Sequence[Row]], asking: Sequen
             *(
                 Weighed(
                     f"{one.client_id} asked {counted(one.asked, 'time')}, and sent nothing else",
-                    one.row["connection"],
+                    one.connection,
                     one.since,
                     0.8,
                 )
@@ -171,23 +171,13 @@ def _asking_in_vain(signs: Signs) -> list[_Asking]:
     failing = {row["client"] for row in signs.failed_connects}
     asked = {who: _asked(by_api) for who, by_api in counts.items() if who[1] and who[0] not in failing}
     vain = {who for who, count in asked.items() if count >= threshold("asked_in_vain")}
-    first: dict[tuple[str, str], Row] = {}
+    first: dict[tuple[str, str], tuple[int, int]] = {}  # connection, and since when it is seen
     until: dict[tuple[str, str], int] = defaultdict(int)
     for row in signs.connections_of(vain) if vain else ():
         who = row["client"], row["client_id"]
-        first.setdefault(who, row)
+        first.setdefault(who, (row["connection"], signs.begin if row["opened"] is None else row["opened"]))
         until[who] = max(until[who], signs.end if row["closed"] is None else row["closed"])
-    found = (
-        _Asking(
-            *who,
-            frozenset(brokers[who]),
-            asked[who],
-            row,
-            signs.begin if row["opened"] is None else row["opened"],
-            until[who],
-        )
-        for who, row in first.items()
-    )
+    found = (_Asking(*who, frozenset(brokers[who]), asked[who], *first[who], until[who]) for who in first)
     return sorted((one for one in found if one.is_often), key=lambda one: (one.client_id, one.client))
 
 

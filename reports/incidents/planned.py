@@ -60,6 +60,11 @@ _OTHERS = ("resources", "upsertions")  # and topics, brokers, groups, users
 _NAMES = ("name", "topic", "topicName", "resourceName")
 
 
+def _is_trial(request: str) -> bool:
+    """Whether a request asks only whether it would be done; also one that was cut, as far as it says so."""
+    return _TRIAL in request and bool(body_of(request).get("validateOnly", True))
+
+
 def changes_made(signs: Signs) -> list[Row]:
     """Requests by which administrators changed something, in order of time; those that brokers hand on are left out.
 
@@ -76,7 +81,7 @@ def changes_made(signs: Signs) -> list[Row]:
     hosts = signs.connections_by_number(sorted({row["connection"] for row in rows}))
     made = [row | {"host": hosts.get(row["connection"], {}).get("client")} for row in rows]
     made = [row for row in made if row["host"] is not None and not signs.is_broker(row["host"], row["client_id"])]
-    made = [row for row in made if _TRIAL not in (row["request"] or "") or not body_of(row["request"])["validateOnly"]]
+    made = [row for row in made if not _is_trial(row["request"] or "")]
     return sorted(made, key=lambda row: (row["requested"], row["request_packet"]))
 
 

@@ -11,12 +11,12 @@ from itertools import chain
 import pyarrow.compute as pc
 
 from kafkascope.decoders.errors import Error
-from kafkascope.reports.columns.name_lists import in_words, listed
+from kafkascope.reports.columns.name_lists import listed
 from kafkascope.reports.columns.text import address, counted
 from kafkascope.reports.columns.words import clock, duration
 from kafkascope.reports.incidents.brokers import Outage, out_at, outages, topic_subjects
 from kafkascope.reports.incidents.incident import EVIDENCE_SHOWN, Effect, Incident, Subject, Weighed
-from kafkascope.reports.incidents.signs import REPLICA_ERRORS, Row, Signs, is_of_broker
+from kafkascope.reports.incidents.signs import REPLICA_ERRORS, Row, Signs
 from kafkascope.reports.vocabulary.finding_kinds import Severity
 from kafkascope.reports.vocabulary.incident_kinds import IncidentKind, Role
 from kafkascope.reports.vocabulary.thresholds import threshold
@@ -355,122 +355,3 @@ def _waiting(signs: Signs, away: Sequence[Outage], rows: Sequence[Row]) -> Incid
         ),
         findings=signs.explained(("unanswered", "sent_again"), since, until, clients=names),
     )
-
-
-_ADVICE_DELETED = (
-    "Compare the topic's retention (retention.ms, retention.bytes, or who ran kafka-delete-records) with how far the "
-    "group was behind; auto.offset.reset decides whether it goes on at the oldest record that is left or at the end."
-)
-_ADVICE_BEYOND = (
-    "See whether the topic was deleted and made anew, or lost records by an unclean election or a disk: what the group "
-    "had committed is of the log from before. auto.offset.reset decides whether it goes on at the oldest record or at "
-    "the end."
-)
-
-
-def _readers(signs: Signs, client_id: str, topic: str) -> set[str]:
-    """Groups in which a client reads a topic, by its members; all in which it is, where none tells what it reads."""
-    groups = signs.groups_of.get(client_id, [])
-    if len(groups) < 2:
-        return {*groups}
-    told = {
-        row["group_id"]
-        for group in groups
-        for row in signs.rebalances_of(group, signs.end)
-        for member in row["members"] or ()
-        if member["client_id"] == client_id
-        and (
-            topic in (member["subscription"] or ())
-            or any(one.rpartition("-")[0] == topic for one in member["assignment"] or ())
-        )
-    }
-    return told or {*groups}
-
-
-def offsets_lost(signs: Signs) -> Iterator[Incident]:
-    """Consumers whose position is no longer in the log; followers among the brokers find that out for themselves."""
-    by_topic: dict[str, list[Row]] = defaultdict(list)
-    for row in signs.errors:
-        if row["error"] == Error.OFFSET_OUT_OF_RANGE and row["topic"] and not is_of_broker(row["client_id"]):
-            by_topic[row["topic"]].append(row)
-    for topic, rows in sorted(by_topic.items()):
-        since, until = rows[0]["first"], max(row["last"] for row in rows)
-        names = sorted({row["client_id"] for row in rows if row["client_id"]})
-        groups = sorted({group for name in names for group in _readers(signs, name, topic)})
-        if not groups and not _had_read(signs, topic, rows):
-            continue  # a tool that asked for a place of its own choice
-        skipped = _skipped(signs, topic, since, names)
-        partitions = sorted({f"{topic}-{row['partition']}" for row in rows if row["partition"] is not None})
-        lost = skipped.records
-        why = "it lies behind the end of the log" if skipped.is_beyond else "the log does not have it any more"
-        cost = f"; {lost:,} records were deleted before they were read" if lost else ""
-        effects = [Effect("partitions", f"positions lost in {in_words(partitions)}", len(partitions))]
-        if lost:
-            effects.append(Effect("records", f"{lost:,} records deleted before they were read", lost))
-        yield Incident(
-            kind=IncidentKind.OFFSETS_LOST,
-            severity=Severity.CRITICAL,
-            certainty=Certainty.CERTAIN,
-            subjects=(
-                *(Subject(Role.GROUP, group) for group in groups),
-                Subject(Role.TOPIC, topic),
-                *signs.clients(names),
-            ),
-            started=since,
-            ended=until,
-            headline=f"{listed(names or ['a consumer'])}{f' of group {listed(groups)}' if groups else ''} lost its "
-            f"position in {in_words(partitions)} at {clock(since)}: {why}{cost}",
-            evidence=tuple(
-                Weighed(
-                    f"Fetch of {topic}-{row['partition']} by {row['client_id']} answered OFFSET_OUT_OF_RANGE by "
-                    f"{row['broker']}",
-                    row["first_packet"],
-                    row["first"],
-                    0.95,
-                )
-                for row in rows
-            ),
-            advice=_ADVICE_BEYOND if skipped.is_beyond else _ADVICE_DELETED,
-            cost_ms=(until - since) / MILLISECOND_NS,
-            effects=tuple(effects),
-            findings=signs.explained(
-                ("consumer_stuck", "lag_growing", "commits_stopped", "read_again"), since, until, groups=groups
-            ),
-        )
-
-
-def _had_read(signs: Signs, topic: str, errors: Sequence[Row]) -> bool:
-    """Whether records of a topic had been sent on the same connection before."""
-    since = {row["first_connection"]: row["first"] for row in reversed(errors)}
-    where = (pc.field("topic") == topic) & pc.field("connection").isin(list(since)) & (pc.field("records") > 0)
-    rows = (row for batch in signs.batches("partitions", ["at", "connection"], where) for row in batch.to_pylist())
-    return any(row["at"] is not None and row["at"] < since[row["connection"]] for row in rows)
-
-
-@dataclass(frozen=True, slots=True)
-class _Skipped:
-    """What became of positions that were lost, as far as later answers tell."""
-
-    records: int  # between them and the begin of the log
-    is_beyond: bool  # whether one lies behind the end of the log
-
-
-def _skipped(signs: Signs, topic: str, since: int, names: Sequence[str]) -> _Skipped:
-    """Each position that some clients lost, with the first word of where the log of its partition begins and ends."""
-    of_client = {row["connection"]: row["client_id"] for row in signs.connections_named(names)}
-    where = (pc.field("topic") == topic) & (pc.field("api") == "Fetch") & pc.field("at").is_valid()
-    columns = ("at", "connection", "number", "partition", "fetch_offset", "log_start_offset", "high_watermark", "error")
-    rows = [row for row in signs.rows("partitions", columns, where) if row["at"] >= since]
-    rows.sort(key=lambda row: (row["at"], row["connection"], row["number"]))
-    lost: dict[int, dict[str | None, int]] = defaultdict(dict)  # by partition and client
-    records, is_beyond = 0, False
-    for row in rows:
-        waiting = lost[row["partition"]]
-        if row["error"] == Error.OFFSET_OUT_OF_RANGE:
-            if row["connection"] in of_client and row["fetch_offset"] is not None:
-                waiting.setdefault(of_client[row["connection"]], row["fetch_offset"])
-        elif waiting and (start := row["log_start_offset"]) is not None and start >= 0:
-            records += sum(max(start - offset, 0) for offset in waiting.values())
-            is_beyond |= any(offset > (row["high_watermark"] or 0) for offset in waiting.values())
-            waiting.clear()
-    return _Skipped(records, is_beyond)

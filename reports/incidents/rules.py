@@ -28,6 +28,7 @@ from kafkascope.reports.incidents import (
     impatient,
     joins,
     lag,
+    lost_positions,
     lost_records,
     members,
     names,
@@ -178,7 +179,7 @@ RULES: tuple[Rule, ...] = (
     _rule(given_up.given_up, "exchanges partitions connections", IncidentKind.RECORDS_GIVEN_UP),
     _rule(lost_records.lost, "batches exchanges errors connections cluster_events", IncidentKind.RECORDS_LOST),
     _rule(
-        requests.offsets_lost,
+        lost_positions.offsets_lost,
         "error_histogram partitions connections rebalances findings cluster_events",
         IncidentKind.OFFSETS_LOST,
     ),

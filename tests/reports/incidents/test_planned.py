@@ -204,6 +204,7 @@ def test_brokers_have_client_ids_of_their_own(client_id: str | None, is_broker: 
         ("CreateTopics", '{"topics": [{"name": "b"}], "validateOnly": true}', False),
         ("CreateTopics", '{"topics": [{"name": "b"}], "validateOnly": false}', True),
         ("IncrementalAlterConfigs", '{"resources": [], "validateOnly": true}', False),
+        ("IncrementalAlterConfigs", '{"resources": [], "validateOnly": true, "more": "cu', False),
         ("DeleteRecords", '{"topics": [{"name": "orders"}]}', True),
     ],
 )

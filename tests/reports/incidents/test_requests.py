@@ -1,4 +1,4 @@
-"""Requests that are refused or held back, and positions that are lost."""
+"""Requests that are refused or held back."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from tests.reports.incidents.tables_of import (
     BROKERS,
     CLIENT,
     H1,
-    IN_GROUP,
     Row,
     at,
     connection,
@@ -22,11 +21,9 @@ from tests.reports.incidents.tables_of import (
     finding,
     found,
     listed,
-    member,
     names,
     only,
     partition,
-    rebalance,
     row,
     seconds,
     silence,
@@ -204,41 +201,6 @@ def test_where_brokers_say_that_replicas_are_too_few_that_is_told_instead() -> N
     assert "could not write" in one.headline
 
 
-# --- positions -------------------------------------------------------------------------------------------------------
-
-OUT_OF_RANGE = error("OFFSET_OUT_OF_RANGE", "Fetch", 20, 21, 2, topic="orders", partition=0, first_connection=1)
-
-
-def test_a_group_whose_position_is_gone() -> None:
-    rows = [
-        partition("Fetch", 20, error="OFFSET_OUT_OF_RANGE", fetch_offset=100, log_start_offset=-1),
-        partition("Fetch", 22, fetch_offset=400, log_start_offset=400),
-    ]
-    finds = [finding("consumer_stuck", "group shop", "t", 20, 21), finding("consumer_stuck", "group b", "t", 20, 21)]
-    one = only(
-        error_histogram=[OUT_OF_RANGE], rebalances=[IN_GROUP], partitions=rows, connections=[CLIENT], findings=finds
-    )
-    assert (one.kind, one.severity, one.certainty) == ("offsets_lost", "critical", "certain")
-    assert names(one) == ["shop", "orders", "c1", H1]
-    assert one.headline.endswith("300 records were deleted before they were read")
-    assert "c1 of group shop lost its position in orders 0 at " in one.headline
-    assert one.findings == {"consumer_stuck group shop"}
-    assert one.cost_ms == 1000
-
-
-@pytest.mark.parametrize(("read_at", "told"), [(19.9, True), (20, False), (None, False)])
-def test_a_reader_without_a_group_lost_it_only_if_it_had_read(read_at: float | None, told: bool) -> None:
-    rows = [] if read_at is None else [partition("Fetch", read_at, records=7)]
-    assert len(found(error_histogram=[OUT_OF_RANGE], partitions=rows)) == told
-
-
-def test_followers_find_their_place_by_themselves() -> None:
-    of_broker = [connection(1, B2, B1, "broker-2-fetcher-0"), connection(2, H1, B2)]
-    out = OUT_OF_RANGE | {"client_id": "broker-2-fetcher-0"}
-    fetched = [partition("Fetch", 10, records=7)]
-    assert found(error_histogram=[out], connections=of_broker, partitions=fetched) == []
-
-
 # --- for good --------------------------------------------------------------------------------------------------------
 
 
@@ -307,41 +269,3 @@ def test_of_brokers_at_one_address_that_with_another_port_was_asked(port: int) -
         partitions=[partition("Produce", 20)],
     )
     assert [one.kind for one in incidents] == ["broker_down", *["too_few_replicas"] * (port == 9092)]
-
-
-def out_of_range(time: float, offset: int, **given: Any) -> Row:
-    return partition(
-        "Fetch", time, error="OFFSET_OUT_OF_RANGE", fetch_offset=offset, log_start_offset=-1, high_watermark=-1, **given
-    )
-
-
-def begins(time: float, start: int, high: int, **given: Any) -> Row:
-    return partition("Fetch", time, fetch_offset=start, log_start_offset=start, high_watermark=high, **given)
-
-
-LOST_TWICE = error("OFFSET_OUT_OF_RANGE", "Fetch", 20, 80, 2, topic="orders", partition=0, first_connection=1)
-
-
-def test_each_position_that_is_lost_is_held_against_where_the_log_begins_then() -> None:
-    rows = [out_of_range(20, 100), begins(22, 400, 900), out_of_range(80, 900), begins(82, 950, 960)]
-    rows.append(out_of_range(19, 0, connection=9))  # of a follower
-    follower = connection(9, B2, client_id="broker-2-fetcher-0")
-    one = only(error_histogram=[LOST_TWICE], rebalances=[IN_GROUP], partitions=rows, connections=[CLIENT, follower])
-    assert one.headline.endswith("the log does not have it any more; 350 records were deleted before they were read")
-
-
-def test_a_position_behind_the_end_is_of_another_log() -> None:
-    rows = [out_of_range(20, 5_000), begins(22, 0, 12)]
-    one = only(error_histogram=[LOST_TWICE], rebalances=[IN_GROUP], partitions=rows, connections=[CLIENT])
-    assert one.headline.endswith(": it lies behind the end of the log")
-    assert one.advice.startswith("See whether the topic was deleted and made anew")
-
-
-def test_of_the_groups_of_a_client_id_those_that_read_the_topic_lost_it() -> None:
-    reads = {"assignment": ["orders-0"]}, {"subscription": ["clicks"], "assignment": ["clicks-0"]}
-    groups = [
-        rebalance("member_joined", 1, 5, group, members=[member("c1") | of_topic])
-        for group, of_topic in zip(("shop", "billing"), reads, strict=True)
-    ]
-    one = only(error_histogram=[LOST_TWICE], rebalances=groups, connections=[CLIENT], partitions=[out_of_range(20, 5)])
-    assert "c1 of group shop lost" in one.headline
