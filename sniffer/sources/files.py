@@ -396,6 +396,8 @@ class Capture:
     ) -> None:
         """With joined, the numbers of all files must be known."""
         self._readers = list(readers)
+        if len(self._readers) == 1 and not self._readers[0].first_number:  # others could not be opened
+            self._readers[0].renumber(1)
         known = [reader.first_number for reader in self._readers if reader.first_number]
         self.origins = Origins([origin_name(reader.path) for reader in self._readers], known)
         self.ranks: Ranks | None = None

@@ -324,3 +324,12 @@ def test_connections_of_one_packet_cost_the_same_however_many_there_are() -> Non
 
     steps_for(1000)  # makes what is made when it is first asked for
     assert steps_for(1000) < 4.2 * steps_for(250)
+
+
+def test_of_one_file_beside_missing_ones_every_packet_is_read(tmp_path: Path) -> None:
+    good = tmp_path / "good.pcap"
+    good.write_bytes(CAPTURE)
+    read, beside = kafkascope.read(good), kafkascope.read([tmp_path / "gone.pcap", good])
+    assert beside.summary | {"issues": {}} == read.summary | {"issues": {}}
+    assert beside.arrow("connections").equals(read.arrow("connections"))
+    assert beside.arrow("exchanges").equals(read.arrow("exchanges"))
