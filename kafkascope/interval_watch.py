@@ -135,7 +135,7 @@ class Interval:
         when = datetime.fromtimestamp(self.begin / SECOND_NS, UTC)
         seconds = max(self.seconds, 1e-3)
         rates = f"{self.all.exchanges / seconds:,.1f} exchanges/s, {size / seconds / 1e6:,.3f} MB/s"
-        yield f"{when:%H:%M:%S} {self.seconds:.3g} s: {rates}, {self.all.errors.total():,} with an error"
+        yield f"{when:%H:%M:%S} {round(self.seconds, 3):,.10g} s: {rates}, {self.all.errors.total():,} with an error"
         for name, of in order:
             median, most = (
                 "-" if value is None else f"{value:,.2f}" for value in map(of.latency.percentile, (0.5, 0.99))

@@ -286,7 +286,10 @@ def _shown(options: SniffOptions) -> EngineOptions:
         return counts.with_needed(least)
     unknown = [name for name in display.fields if name not in KNOWN_COLUMNS]
     if unknown:
-        raise WrongUse(f"--fields: there is no column {unknown[0]!r}; columns are {', '.join(KNOWN_COLUMNS)}")
+        from kafkascope.reports.columns.nearest import near_ones
+
+        near = near_ones(unknown[0], KNOWN_COLUMNS)
+        raise WrongUse(f"--fields: there is no column {unknown[0]!r}{near}; columns are {', '.join(KNOWN_COLUMNS)}")
     if display.style == FIELDS and display.records:
         raise WrongUse(
             "--fields shows columns of the exchanges table; for records use --json --records, or no --fields"

@@ -201,6 +201,7 @@ def test_the_tree_shows_every_field(command: Command) -> None:
         (["sniff"], 2, ""),
         (["sniff", "-r", JOINS, "-i", "lo"], 2, "--iface"),
         (["sniff", "-r", JOINS, "--fields", "nonsense"], 2, "there is no column 'nonsense'"),
+        (["sniff", "-r", JOINS, "--fields", "latencyms"], 2, "there is no column 'latencyms'; near are latency_ms"),
         (["sniff", "-r", JOINS, "--port", "99999"], 2, "no port"),
         (["sniff", "-r", JOINS, "--limit", "conections=3"], 2, "is connections"),
         (["sniff", "-r", __file__], 1, "this is text, not a capture"),

@@ -153,3 +153,11 @@ def test_bodies_are_written_for_nobody() -> None:
     assert options.exchange_columns is not None
     assert not options.exchange_columns & {"request", "response"}
     assert "topics" in options.exchange_columns
+
+
+@pytest.mark.parametrize(
+    ("seconds", "said"), [(0.001, "0.001 s"), (2.5, "2.5 s"), (3600, "3,600 s"), (86_400, "86,400 s")]
+)
+def test_however_long_a_span_is_its_seconds_are_told(seconds: float, said: str) -> None:
+    span = Interval(BEGIN, BEGIN + int(seconds * SECOND_NS), BY["api"])
+    assert span.lines(as_json=False).decode().startswith(f"22:13:20 {said}: 0.0 exchanges/s")
