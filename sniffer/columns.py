@@ -85,6 +85,7 @@ class Segments:
     scale: I8  # how far the sender's later windows are shifted, told with its SYN (RFC 7323); -1: not told
     sacked: I32  # bytes above ack that the sender has all the same (SACK, RFC 2018); 0: none are told
     dsack: U32  # sequence number of bytes of which the sender tells that they came twice (D-SACK, RFC 2883); 0: none
+    ident: U16  # identification in the IPv4 header, which many hosts count up (RFC 6864 asks no such thing); IPv6: 0
 
     def rows(self, rows: Any) -> Segments:
         """Some of them: a slice, a mask or places."""

@@ -302,6 +302,18 @@ def _find_vain(row: Record, flow: Record, seq: Integer) -> None:
 
 
 @borrowing
+def may_answer(flow: Record, peer: Record, position: Integer, shown_at: Integer, at: Integer) -> Any:
+    """Whether what fills a hole may have been sent because the other side had said that it lacks.
+
+    flow: of its sender. The hole showed at shown_at, by what came before its bytes. It takes from then to the receiver
+    and back, and to the sender and back, until they can come once more.
+    """
+    if NO_TIME in (at, shown_at, peer.least_rtt) or flow.missing_at < shown_at or position >= flow.recovery:
+        return False
+    return at - shown_at >= peer.least_rtt + max(flow.least_rtt, 0)
+
+
+@borrowing
 def _count_ack(
     row: Record,
     flow: Record,

@@ -114,6 +114,7 @@ def _run(packets: Packets, *, enter: bool = True) -> tuple[Segments, I64, I64, I
     scale = np.empty(rows, np.int8)
     sacked = np.empty(rows, np.int32)
     dsack = np.empty(rows, np.uint32)
+    ident = np.empty(rows, np.uint16)
     library = np.empty(rows, np.int64)
     tunnels = np.empty((rows, 3), np.int64)
     found, unwrap, entered = _dissect(
@@ -124,7 +125,7 @@ def _run(packets: Packets, *, enter: bool = True) -> tuple[Segments, I64, I64, I
         as_writable(packets.captured),
         as_writable(packets.original),
         as_writable(packets.link_type),
-        *(number, at, addresses, ports, seq_ack, flags, start, captured, length, window, scale, sacked, dsack),
+        *(number, at, addresses, ports, seq_ack, flags, start, captured, length, window, scale, sacked, dsack, ident),
         *(library, tunnels if enter else tunnels[:0], counts, first, values),
     )
     segments = Segments(
@@ -147,6 +148,7 @@ def _run(packets: Packets, *, enter: bool = True) -> tuple[Segments, I64, I64, I
         scale=scale[:found],
         sacked=sacked[:found],
         dsack=dsack[:found],
+        ident=ident[:found],
     )
     return segments, counts, first, values, library[:unwrap], tunnels[:entered]
 
@@ -396,6 +398,7 @@ def _dissect(
     scale: I8,
     sacked: I32,
     dsack: U32,
+    ident: U16,
     library: I64,
     tunnels: I64,
     counts: I64,
@@ -528,6 +531,7 @@ def _dissect(
         captured[found] = max(bytes_end - payload, 0)
         length[found] = ip_end - payload
         window[found] = two_bytes(data, position + 14)
+        ident[found] = two_bytes(data, ip + 4) if version == 4 else 0
         scale[found], sacked[found], dsack[found] = -1, 0, 0
         options = position + 20
         options_end = min(payload, bytes_end)

@@ -33,6 +33,7 @@ Integer = Any  # int64 inside kernels
 # Bounds of plausibility and patience. Times are nanoseconds of the connection's own clock: the latest of its packets.
 WINDOW = 64 << 20  # a segment farther than this from all that was seen or acknowledged is not believed
 FARTHEST = 1 << 30  # the largest gap that a single segment makes believe
+SENT_LATER, SENT_BEFORE = 8192, 1024  # packets by which identifications of two may be apart that a host counts up
 AGREEING = 3  # implausible segments that continue each other are believed from this one on,
 AGREEING_BEHIND = 16  # ... and from this one on, if they may as well be old: sequence numbers begin anew behind 4 GB
 SOON = 3_000_000  # the same packet once more so soon was captured twice, unless its loss was shown meanwhile
@@ -160,6 +161,7 @@ PIECE = np.dtype(
         ("captured", "i8"),
         ("start", "i8"),
         ("number", "i8"),
+        ("ident", "i8"),
         ("at", "i8"),
         ("now", "i8"),  # the connection's clock at its arrival
     ]
@@ -555,6 +557,7 @@ def _insert(
     length: Integer,
     start: Integer,
     captured: Integer,
+    ident: Integer,
     number: Integer,
     at: Integer,
 ) -> Integer:
@@ -594,6 +597,7 @@ def _insert(
             piece.captured = max(min(captured - skipped, stop - cursor), 0)
             piece.start = start + skipped
             piece.number = number
+            piece.ident = ident
             piece.at = at
             piece.now = state.connections[slot].now
             piece.next = after
@@ -936,12 +940,14 @@ def _place(stream: Record, seq: Integer) -> None:
 
 
 @borrowing
-def _identity(seq: Integer, ack: Integer, flags: Integer, length: Integer, at: Integer) -> Integer:
+def _identity(seq: Integer, ack: Integer, flags: Integer, length: Integer, ident: Integer, at: Integer) -> Integer:
     """What tells a packet from others of its stream in 32 bits, and its time in microseconds in the 32 below."""
     # Unsigned: the products overflow, which is not defined for signed numbers.
     mixed = (np.uint64(seq) << np.uint64(32) | np.uint64(ack)) * np.uint64(0x9E3779B97F4A7C15)
     mixed ^= mixed >> np.uint64(29)
-    mixed = (mixed + (np.uint64(length) << np.uint64(8) | np.uint64(flags))) * np.uint64(0x165667B19E3779F9)
+    mixed = (
+        mixed + (np.uint64(ident) << np.uint64(40) | np.uint64(length) << np.uint64(8) | np.uint64(flags))
+    ) * np.uint64(0x165667B19E3779F9)
     mixed ^= mixed >> np.uint64(32)
     return np.int64(mixed << np.uint64(32)) | ((at // 1000) & 0xFFFFFFFF)
 
@@ -1024,6 +1030,22 @@ def _classify_old(
 
 
 @borrowing
+def _was_overtaken(state: State, index: Integer, now: Integer, position: Integer, ident: Integer, at: Integer) -> Any:
+    """Whether what fills a hole was sent before what shows it, and overtaken; if not, it was lost and is sent again.
+
+    Where its sender counts its packets, their numbers tell. Else it was overtaken if it comes soon, and too early to
+    answer what the other side said of the loss.
+    """
+    shown = state.pieces[state.streams[index].first_piece]
+    later = (ident - shown.ident + 0x8000 & 0xFFFF) - 0x8000
+    if ident and shown.ident and later and -SENT_BEFORE <= later <= SENT_LATER:
+        return later < 0
+    if elapsed(now, shown.now) > SOON:
+        return False
+    return not health.may_answer(state.flows[index], state.flows[index ^ 1], position, shown.at, at)
+
+
+@borrowing
 def _take_payload(
     state: State,
     data: U8,
@@ -1035,6 +1057,7 @@ def _take_payload(
     start: Integer,
     captured: Integer,
     identity: Integer,
+    ident: Integer,
     number: Integer,
     at: Integer,
     is_copy: bool,
@@ -1073,13 +1096,11 @@ def _take_payload(
     else:
         added = np.int64(0)
         if end > stream.next:
-            hole_since = NO_TIME
-            if stream.first_piece >= 0:
-                hole_since = state.pieces[stream.first_piece].now
-            fills = position < stream.highest
-            added = _insert(state, slot, side, position, length, start, captured, number, at)
+            fills = stream.first_piece >= 0 and position < stream.highest
+            was_overtaken = fills and _was_overtaken(state, index, connection.now, position, ident, at)
+            added = _insert(state, slot, side, position, length, start, captured, ident, number, at)
             if added > 0 and fills and not is_copy:
-                if added == length and elapsed(connection.now, hole_since) <= SOON:
+                if added == length and was_overtaken:
                     connection.out_of_order += 1
                 else:
                     connection.retransmits += 1
@@ -1248,6 +1269,7 @@ def _take(
     start: Integer,
     captured: Integer,
     length: Integer,
+    ident: Integer,
     number: Integer,
     at: Integer,
     is_copy: bool,
@@ -1259,7 +1281,7 @@ def _take(
     if flags & RST:
         _take_reset(state, slot, side, seq, ack, flags, number, at)
         return
-    identity = _identity(seq, ack, flags, length, at)
+    identity = _identity(seq, ack, flags, length, ident, at)
     if flags & SYN:
         known = _take_syn(connection, stream, side, seq, flags & ACK != 0, at)
         if length == 0:
@@ -1283,7 +1305,9 @@ def _take(
         length = max(stream.fin - position, 0)
         captured = min(captured, length)
     if length > 0:
-        _take_payload(state, data, kept, slot, side, position, length, start, captured, identity, number, at, is_copy)
+        _take_payload(
+            state, data, kept, slot, side, position, length, start, captured, identity, ident, number, at, is_copy
+        )
     if flags & FIN:
         if stream.fin == 0:
             if length == 0:
@@ -1384,6 +1408,7 @@ def absorb(
     scale: I8,
     sacked: I32,
     dsack: U32,
+    ident: U16,
     rank: I8,
 ) -> tuple[Integer, Integer]:
     """Take segments from index ``begin`` on; return the index of the first one not taken, and why it was not.
@@ -1529,7 +1554,9 @@ def absorb(
             if flags[i] & ACK:
                 _take_ack(connection, other, 1 - side, np.int64(ack[i]), number[i], at[i])
             if wire > 0:
-                identity = _identity(np.int64(seq[i]), np.int64(ack[i]), np.int64(flags[i]), wire, at[i])
+                identity = _identity(
+                    np.int64(seq[i]), np.int64(ack[i]), np.int64(flags[i]), wire, np.int64(ident[i]), at[i]
+                )
                 _remember(state, 2 * slot + side, identity)
                 _note_first(state, 2 * slot + side, stream.next, start[i], present, at[i])
                 row = totals.rows
@@ -1558,6 +1585,7 @@ def absorb(
                 start[i],
                 present,
                 wire,
+                np.int64(ident[i]),
                 number[i],
                 at[i],
                 is_copy,

@@ -206,6 +206,7 @@ class Connections:
             segments.scale,
             segments.sacked,
             segments.dsack,
+            segments.ident,
             self._ranks.of(segments.number) if self._ranks else np.zeros(count, np.int8),
         )
         self._begin_batch(len(data), count)

@@ -47,6 +47,7 @@ ROW = np.dtype(
         ("length", "<i4"),
         ("sacked", "<i4"),
         ("window", "<u2"),
+        ("ident", "<u2"),
         ("scale", "i1"),
         ("flags", "u1"),
     ]

@@ -101,7 +101,11 @@ CONNECTIONS = described(
         ("packets_down", pa.int64(), "packets from broker to client, likewise"),
         ("bytes_up", pa.int64(), "payload from client to broker on the wire, each byte once"),
         ("bytes_down", pa.int64(), "payload from broker to client on the wire, each byte once"),
-        ("retransmits", pa.int64(), "packets whose bytes had been seen before"),
+        (
+            "retransmits",
+            pa.int64(),
+            "packets sent again: their bytes had been seen before, or lost before they came here",
+        ),
         ("retransmits_up", pa.int64(), "retransmits sent by the client"),
         ("retransmits_down", pa.int64(), "retransmits sent by the broker"),
         ("fast_retransmits", pa.int64(), "retransmits after the other side had shown a loss"),
@@ -111,7 +115,7 @@ CONNECTIONS = described(
         ("zero_windows_up", pa.int64(), "packets by which the client said that its receive buffer was full"),
         ("zero_windows_down", pa.int64(), "packets by which the broker said that its receive buffer was full"),
         ("keep_alives", pa.int64(), "packets that asked whether the other side is there"),
-        ("out_of_order", pa.int64(), "packets that came before others they follow"),
+        ("out_of_order", pa.int64(), "packets that came behind others that were sent after them"),
         ("gap_bytes", pa.int64(), "bytes that the capture lacks"),
         (
             "rtt_client_min_ms",
@@ -148,7 +152,12 @@ TCP_HEALTH = described(
         ("broker", pa.string(), "address:port of the broker"),
         ("packets", pa.int64(), "packets that it sent, as captured"),
         ("bytes", pa.int64(), "payload in them, each byte once"),
-        ("retransmits", pa.int64(), "packets whose bytes had been seen before: the sum of the next three"),
+        (
+            "retransmits",
+            pa.int64(),
+            "packets sent again: their bytes had been seen before, or lost before they came here; the sum of the next "
+            "three",
+        ),
         ("fast_retransmits", pa.int64(), "... after the other side had shown a loss"),
         ("timeout_retransmits", pa.int64(), "... without such a sign: a timer ran out"),
         (
@@ -163,7 +172,7 @@ TCP_HEALTH = described(
         ),
         ("duplicate_acks", pa.int64(), "acknowledgements said once more while the other side's data was on its way"),
         ("sacked_gaps", pa.int64(), "acknowledgements that told of bytes behind missing ones (SACK, RFC 2018)"),
-        ("out_of_order", pa.int64(), "packets that came before others they follow"),
+        ("out_of_order", pa.int64(), "packets that came behind others that were sent after them"),
         ("zero_windows", pa.int64(), "packets that said that the sender's receive buffer was full"),
         (
             "window_full",

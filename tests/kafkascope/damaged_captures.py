@@ -138,6 +138,7 @@ _types = {
     "scale": np.int8,
     "sacked": np.int32,
     "dsack": np.uint32,
+    "ident": np.uint16,
 }
 
 

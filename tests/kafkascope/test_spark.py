@@ -99,6 +99,7 @@ def random_segments(numbers: Any, times: Any, hosts: int, seed: int) -> Segments
         scale=random.integers(-1, 15, count).astype(np.int8),
         sacked=random.integers(0, 9000, count).astype(np.int32),
         dsack=random.integers(0, 2**32, count, dtype=np.uint32),
+        ident=random.integers(0, 2**16, count, dtype=np.uint16),
     )
 
 

@@ -37,6 +37,7 @@ class Packet:
     scale: int = -1
     sacked: int = 0
     dsack: int = 0
+    ident: int = 0
 
 
 def _low(address: str) -> int:
@@ -68,6 +69,7 @@ def segments(packets: Sequence[Packet], first: int = 1) -> Segments:
         scale=np.array([packet.scale for packet in packets], np.int8),
         sacked=np.array([packet.sacked for packet in packets], np.int32),
         dsack=np.array([packet.dsack & 0xFFFFFFFF for packet in packets], np.uint32),
+        ident=np.array([packet.ident & 0xFFFF for packet in packets], np.uint16),
     )
 
 

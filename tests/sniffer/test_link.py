@@ -275,14 +275,15 @@ def test_real_captures_as_dpkt_reads_them(path: str) -> None:
                     tcp = ip.data
                     size = (ip.len - ip.hl * 4 if isinstance(ip, dpkt.ip.IP) else ip.plen) - tcp.off * 4
                     size = len(tcp.data) if size < 0 else size
-                    expected.append((number, tcp.sport, tcp.dport, tcp.seq, tcp.ack, tcp.flags, size, tcp.win))
+                    ident = ip.id if isinstance(ip, dpkt.ip.IP) else 0
+                    expected.append((number, tcp.sport, tcp.dport, tcp.seq, tcp.ack, tcp.flags, size, tcp.win, ident))
         except dpkt.NeedData:
             pass  # the last packet is cut
     found = []
     with open_capture(path) as capture:
         for batch in capture:
             s = dissect(batch).segments
-            columns = (s.number, s.source_port, s.target_port, s.seq, s.ack, s.flags, s.length, s.window)
+            columns = (s.number, s.source_port, s.target_port, s.seq, s.ack, s.flags, s.length, s.window, s.ident)
             found += list(zip(*(column.tolist() for column in columns), strict=True))
     assert found == expected
 

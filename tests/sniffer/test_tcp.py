@@ -119,6 +119,18 @@ def test_same_packet_captured_twice() -> None:
     assert (issue.kind, issue.count, issue.packet, issue.connection) == ("duplicate_packet", 2, 5, 1)
 
 
+def test_a_packet_with_a_number_of_its_own_is_no_copy() -> None:
+    """A tail loss probe comes some milliseconds later, and nobody has shown a loss (RFC 8985)."""
+    conversation = opened()
+    packet = replace(conversation.send(0, b"first"), ident=7)
+    conversation.packets[-1] = packet
+    conversation.packets.append(replace(packet, at=packet.at + 12_000))
+    conversation.packets.append(replace(packet, at=packet.at + 2 * MILLISECOND, ident=8))
+    outcome = run(conversation.packets)
+    assert outcome.counts() == {"duplicate_packet": 1}
+    assert outcome.only().retransmits == 1
+
+
 def test_every_packet_captured_three_times() -> None:
     conversation = opened()
     for i in range(20):

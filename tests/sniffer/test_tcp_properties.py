@@ -72,6 +72,10 @@ def damaged(draw: st.DrawFn) -> list[Packet]:
         j = min(i + draw(st.integers(0, 8)), len(packets) - 1)
         if packets:
             packets.insert(j, packets.pop(i))
+    if draw(st.booleans()):
+        packets = [
+            replace(packet, ident=draw(st.sampled_from([0, 7, i, 0xFFFF - i]))) for i, packet in enumerate(packets)
+        ]
     return packets
 
 
