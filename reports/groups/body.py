@@ -40,3 +40,12 @@ def committed_offsets(answer: Json) -> Iterator[tuple[str, int, int]]:
             for one in rows(topic.get("partitions")):
                 if isinstance(one.get("committedOffset"), int):
                     yield text(topic.get("name", topic.get("topicId"))), one["partitionIndex"], one["committedOffset"]
+
+
+def listed_offsets(answer: Json) -> Iterator[tuple[str, int, int]]:
+    """What an answer to ListOffsets tells: topic, partition and offset; version 0 tells several, the others one."""
+    for topic in rows(answer.get("topics")):
+        for one in rows(topic.get("partitions")):
+            for offset in one.get("oldStyleOffsets") or [one.get("offset")]:
+                if isinstance(offset, int) and offset >= 0:
+                    yield text(topic.get("name")), number(one.get("partitionIndex")), offset

@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 from kafkascope.reports.columns.name_lists import in_words, listed
 from kafkascope.reports.columns.text import counted
 from kafkascope.reports.columns.words import clock
+from kafkascope.reports.groups.body import body_of, listed_offsets
 from kafkascope.reports.incidents.incident import Effect, Incident, Subject, Weighed
 from kafkascope.reports.incidents.incident import in_words as outcome
 from kafkascope.reports.incidents.planned import changes_made, named_in
@@ -17,6 +18,7 @@ from kafkascope.reports.incidents.signs import Row, Signs
 from kafkascope.reports.vocabulary.finding_kinds import Severity
 from kafkascope.reports.vocabulary.incident_kinds import IncidentKind, Role
 from kafkascope.reports.vocabulary.triggers import Certainty
+from kafkascope.sniffer.units import SECOND_NS
 
 _BACK_TO = (
     "If what was passed over is wanted, set the offsets to where the group was, with its members stopped "
@@ -38,11 +40,35 @@ def offsets_forgotten(signs: Signs) -> Iterator[Incident]:
             by_group[row["group_id"]].append(row)
     for rows in (*by_group.values(), *never.values()):
         rows.sort(key=lambda row: (row["at"], row["topic"], row["partition"]))
+    never = _sent_there(signs, never)
     packets = _packets(signs, [row for rows in by_group.values() for row in rows[:_WITH_PACKETS]])
     for group, rows in sorted(by_group.items()):
         yield _forgotten(signs, group, rows, packets)
     for group, rows in sorted(never.items()):
         yield _never_committed(signs, group, rows)
+
+
+def _sent_there(signs: Signs, never: Mapping[str, Sequence[Row]]) -> dict[str, list[Row]]:
+    """Rows whose member was told the offset that it read from, when it first asked where the log begins, or ends.
+
+    Of others the capture may lack fetches in between: they were cut, or lost.
+    """
+    rows = [row for of_group in never.values() for row in of_group]
+    clients = {(row["client"], row["client_id"]) for row in rows if row["client"] and row["client_id"]}
+    by_number = {row["connection"]: row["client"] for row in signs.connections_of(clients)} if clients else {}
+    where = (pc.field("api") == "ListOffsets") & pc.field("connection").isin(sorted(by_number))
+    told: dict[tuple[str, str, int], list[tuple[int, int]]] = defaultdict(list)  # when, and what
+    for row in signs.rows("exchanges", ("connection", "requested", "response"), where) if by_number else ():
+        for topic, partition, offset in listed_offsets(body_of(row["response"])):
+            told[by_number[row["connection"]], topic, partition].append((row["requested"], offset))
+
+    def was_sent(row: Row) -> bool:
+        later = [one for one in told[row["client"], row["topic"], row["partition"]] if one[0] >= row["at"]]
+        soon = min(later, default=(0, 0))[0] + SECOND_NS
+        return any(at <= soon and offset == row["read_from"] for at, offset in later)
+
+    sent = {group: [row for row in of_group if was_sent(row)] for group, of_group in never.items()}
+    return {group: of_group for group, of_group in sent.items() if of_group}
 
 
 def _never_committed(signs: Signs, group: str, rows: Sequence[Row]) -> Incident:

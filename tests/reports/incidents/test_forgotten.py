@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from typing import Any
 
@@ -129,9 +130,17 @@ def never(time: float, partition: int, passed_over: int) -> Row:
     return gone(partition, 90, passed_over) | more
 
 
+def listed(time: float, *partitions: int, offset: int = 90, topic: str = "orders", connection: int = 1) -> Row:
+    """A request for the offset at which some partitions end, or begin, and its answer."""
+    told = [{"partitionIndex": partition, "offset": offset} for partition in partitions]
+    answer = json.dumps({"topics": [{"name": topic, "partitions": told}]})
+    return exchange(60, "ListOffsets", time, time + 0.01, connection=connection, client_id="c1", response=answer)
+
+
 def test_a_group_that_never_commits_and_begins_at_the_end() -> None:
     rows = [never(60, 0, 40), never(60, 1, 30), never(90, 0, 7)]
-    one = only(forgotten_commits=rows, connections=[CLIENT])
+    asked = [listed(60.1, 0, 1), listed(90.1, 0)]
+    one = only(forgotten_commits=rows, connections=[CLIENT], exchanges=asked)
     assert (one.kind, one.severity, one.certainty) == ("offsets_lost", "critical", "certain")
     assert (names(one), seconds(one.started), seconds(one.ended)) == (["shop", "orders", "c1", H1], 60, 90)
     assert one.headline.startswith(
@@ -141,11 +150,50 @@ def test_a_group_that_never_commits_and_begins_at_the_end() -> None:
     assert one.evidence[1].text == (
         "orders-1: c1 was told that nothing is committed, and read from 90 on, 30 records behind what it had read"
     )
-    assert " went on behind where it had been, at " in only(forgotten_commits=rows[:2]).headline
+    once = only(forgotten_commits=rows[:2], connections=[CLIENT], exchanges=asked)
+    assert " went on behind where it had been, at " in once.headline
+
+
+@pytest.mark.parametrize(
+    ("asked", "told"),
+    [
+        ([listed(60.1, 0)], 1),
+        ([listed(60.1, 0, offset=20), listed(60.2, 0)], 1),  # where the log begins, and where it ends
+        (
+            [
+                exchange(
+                    60,
+                    "ListOffsets",
+                    60.1,
+                    60.2,
+                    response='{"topics": [{"name": "orders", "partitions": [{"partitionIn',
+                )
+            ],
+            0,
+        ),
+        ([listed(60.1, 0, offset=20)], 0),
+        ([listed(60.1, 0, offset=20), listed(70, 0)], 0),  # another time; the fetches in between are not there
+        ([listed(59.9, 0)], 0),
+        ([listed(60.1, 1)], 0),
+        ([listed(60.1, 0, topic="other")], 0),
+        ([listed(60.1, 0, connection=2)], 0),  # somebody else
+        ([], 0),
+    ],
+)
+def test_who_never_committed_was_sent_to_where_it_reads_from(asked: list[Row], told: int) -> None:
+    other = connection(2, H2, client_id="c1")
+    assert len(found(forgotten_commits=[never(60, 0, 40)], connections=[CLIENT, other], exchanges=asked)) == told
+
+
+def test_the_first_version_tells_several_offsets() -> None:
+    told = '{"topics": [{"name": "orders", "partitions": [{"partitionIndex": 0, "oldStyleOffsets": [90, 20]}]}]}'
+    asked = exchange(60, "ListOffsets", 60.1, 60.2, client_id="c1", response=told)
+    assert only(forgotten_commits=[never(60, 0, 40)], connections=[CLIENT], exchanges=[asked]).kind == "offsets_lost"
 
 
 def test_what_is_gone_and_what_never_was_are_told_each() -> None:
-    told = found(forgotten_commits=[gone(), never(60, 1, 30)], exchanges=[ASKED], connections=[CLIENT])
+    exchanges = [ASKED, listed(60.1, 1)]
+    told = found(forgotten_commits=[gone(), never(60, 1, 30)], exchanges=exchanges, connections=[CLIENT])
     assert [one.kind for one in told] == ["offsets_lost", "offsets_lost"]
 
 
