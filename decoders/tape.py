@@ -105,6 +105,7 @@ def _decode(
     data: Bytes,
     start: Int64s,
     end_of: Int64s,
+    end_on_wire: Int64s,
     entry: Int64s,
     rows: Int32s,
     most_rows: Integer,
@@ -119,7 +120,10 @@ def _decode(
     status: Int8s,
     stopped_at: Int64s,
 ) -> tuple[Integer, Integer]:
-    """Execute frames from `first` on. Returns the frame that did not fit (else their number), and rows used."""
+    """Execute frames from `first` on. Returns the frame that did not fit (else their number), and rows used.
+
+    end_on_wire: where frames would end if the capture had all of them; so far counts of elements are credible.
+    """
     capacity = np.int64(field.shape[0])
     # What is open: an array or struct (program row of its first member, elements left, what encloses it, its row on the
     # tape), or a tag section (its TAGS row, tags left, end of what holds the section).
@@ -132,6 +136,7 @@ def _decode(
         frame_start[frame] = used
         position: Integer = start[frame]
         end: Integer = end_of[frame]
+        beyond: Integer = max(end_on_wire[frame] - end, 0)
         pc: Integer = entry[frame]
         above: Integer = np.int64(-1)
         depth = 0
@@ -234,7 +239,7 @@ def _decode(
                         if flags & _NULLABLE == 0:
                             bad = _NULL
                             break
-                    elif length * (flags >> _LEAST_SHIFT) > end - after:
+                    elif length * (flags >> _LEAST_SHIFT) > end - after + (beyond if end == end_of[frame] else 0):
                         bad = _BAD_COUNT
                         break
                     position = after
@@ -405,6 +410,7 @@ def try_layouts(data: Bytes, start: Int64s, end: Int64s, entry: Int64s, rows: In
         following, _ = _decode(
             data,
             start,
+            end,
             end,
             entry,
             rows,
@@ -717,9 +723,12 @@ def decode_bodies(
     most_rows: int = MOST_ROWS,
     most_elements: int = DEFAULT.elements,
     rows_at_once: int | None = None,
+    end_on_wire: npt.ArrayLike | None = None,
 ) -> Tape:
     """Decode the bodies data[start:end], each by its program (see `Programs.program_of`; -1: status UNKNOWN).
 
+    Of bodies that are cut, end_on_wire is where they would end: by that the number of elements in an array is judged,
+    and those that are there are read.
     A frame makes at most most_rows rows, most_elements of them structs in arrays (else status TOO_MANY). With
     rows_at_once the tape has as many frames, from the first on, as make so many rows together, but at least one; the
     caller goes on behind them.
@@ -738,7 +747,8 @@ def decode_bodies(
     if np.any(chosen >= len(using.entry)):
         raise ValueError(f"a program is not one of {len(using.entry)}")
     chosen, ambiguous = _choose_layouts(buffer, starts, ends, chosen, using, most_rows, most_elements)
-    tape = _execute(buffer, starts, ends, chosen, using, most_rows, most_elements, rows_at_once)
+    on_wire = ends if end_on_wire is None else np.ascontiguousarray(end_on_wire, np.int64)
+    tape = _execute(buffer, starts, ends, on_wire, chosen, using, most_rows, most_elements, rows_at_once)
     tape.status[ambiguous[ambiguous < len(tape)]] = _AMBIGUOUS
     return tape
 
@@ -767,7 +777,8 @@ def _choose_layouts(
         fitting_at: dict[int, int] = {}
         candidate = program[frames]
         while len(frames):
-            tape = _execute(data, start[frames], end[frames], candidate, using, most_rows, most_elements)
+            ends = end[frames]
+            tape = _execute(data, start[frames], ends, ends, candidate, using, most_rows, most_elements)
             for index in np.flatnonzero(tape.status == _OK).tolist():
                 frame = int(frames[index])
                 if frame not in fitting:
@@ -793,6 +804,7 @@ def _execute(
     data: Bytes,
     start: Int64s,
     end: Int64s,
+    end_on_wire: Int64s,
     program: Int32s,
     using: Programs,
     most_rows: int,
@@ -815,6 +827,7 @@ def _execute(
             data,
             start,
             end,
+            end_on_wire,
             entry,
             using.rows,
             most_rows,

@@ -201,6 +201,7 @@ class ConnectionRow:
     retransmits: int
     out_of_order: int
     gap_bytes: int
+    lost_bytes: int
     exchanges: int
     connect: str | None  # established, refused, unanswered; None: it was open before the capture
     reset_by: str | None  # client, broker: whose RST ended it

@@ -183,7 +183,7 @@ ROW = np.dtype(
         ("heard_at", "i8"),
     ]
 )
-MARK = np.dtype([("count", "i8"), ("at", "i8"), ("number", "i8"), ("value", "i8")])
+MARK = np.dtype([("count", "i8"), ("at", "i8"), ("number", "i8"), ("value", "i8"), ("sum", "i8")])  # sum: of all values
 TOTALS = np.dtype(
     [
         ("rows", "i8"),
@@ -326,9 +326,11 @@ def _mark(state: State, slot: Integer, kind: Integer, at: Integer, number: Integ
             totals.marks += 1
         for index in range(KINDS):
             state.marks[place, index].count = 0
+            state.marks[place, index].sum = 0
         connection.marks = place
     mark = state.marks[connection.marks, kind]
     mark.count += 1
+    mark.sum += value
     if mark.count == 1 or number < mark.number:
         mark.at = at
         mark.number = number

@@ -338,6 +338,7 @@ class Session:
             retransmits=summary.retransmits,
             out_of_order=summary.out_of_order,
             gap_bytes=summary.gap_bytes,
+            lost_bytes=summary.lost_bytes,
             exchanges=exchanges,
             connect=summary.connect,
             reset_by=reset_by,

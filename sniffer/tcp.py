@@ -119,6 +119,7 @@ class TcpConnection:
     retransmits: int  # segments with bytes that were seen before, or that fill a hole late
     out_of_order: int  # segments that came behind others, but soon
     gap_bytes: int  # that the capture lacks: packets, and what the snap length cut off
+    lost_bytes: int  # of these, those in packets
     connect: str | None  # established, refused, unanswered; None: it was open before the capture
     reset_by_source: bool | None  # whose RST ended it; None: none did
     closed_by_source: bool | None  # whose FIN or RST came first; None: it is open
@@ -260,8 +261,9 @@ class Connections:
         wanted = np.fromiter(connections, np.int64)
         found = state.connections[:slots]
         chosen = np.isin(found["id"], wanted) & (found["used"] == 1)
-        flows = state.flows[: 2 * slots].reshape(slots, 2)
-        return {one.connection: one for one in _summaries(found[chosen], flows[chosen])}
+        found, flows = found[chosen], state.flows[: 2 * slots].reshape(slots, 2)[chosen]
+        cut_bytes = np.where(found["marks"] >= 0, state.marks[found["marks"], reassembly.SNAPPED]["sum"], 0)
+        return {one.connection: one for one in _summaries(found, flows, cut_bytes)}
 
     def _begin_batch(self, size: int, count: int) -> None:
         totals = self._state.totals
@@ -447,7 +449,9 @@ class Connections:
         count = int(self._state.totals["ended"][0])
         ended = self._state.ended[:count]
         marks = self._state.ended_marks[:count]
-        connections = _summaries(ended, self._state.ended_flows[: 2 * count].reshape(count, 2))
+        snapped = marks[:, reassembly.SNAPPED]
+        cut_bytes = np.where(snapped["count"] > 0, snapped["sum"], 0)
+        connections = _summaries(ended, self._state.ended_flows[: 2 * count].reshape(count, 2), cut_bytes)
         self._ended += connections
         for index, kind in np.argwhere(marks["count"] > 0).tolist():
             mark = marks[index, kind]
@@ -520,12 +524,12 @@ def host_of(high: int, low: int) -> str:
     return str(address.ipv4_mapped or address)
 
 
-def _summaries(connections: NDArray[np.void], flows: NDArray[np.void]) -> list[TcpConnection]:
-    """connections: rows of ``CONNECTION``; flows: the two sides of each."""
+def _summaries(connections: NDArray[np.void], flows: NDArray[np.void], cut_bytes: I64) -> list[TcpConnection]:
+    """connections: rows of ``CONNECTION``; flows: the two sides of each; cut_bytes: by the snap length."""
     names = connections.dtype.names or ()
     columns = [connections[name].tolist() for name in names]
-    rows = zip(zip(*columns, strict=True), _fares(flows[:, 0]), _fares(flows[:, 1]), strict=True)
-    return [_summary(dict(zip(names, row, strict=True)), fares) for row, *fares in rows]
+    rows = zip(zip(*columns, strict=True), cut_bytes.tolist(), _fares(flows[:, 0]), _fares(flows[:, 1]), strict=True)
+    return [_summary(dict(zip(names, row, strict=True)), cut, fares) for row, cut, *fares in rows]
 
 
 def _fares(flows: NDArray[np.void]) -> list[Fares]:
@@ -533,7 +537,7 @@ def _fares(flows: NDArray[np.void]) -> list[Fares]:
     return [Fares(*row) for row in zip(*columns, strict=True)]
 
 
-def _summary(row: dict[str, int], fares: Sequence[Fares]) -> TcpConnection:
+def _summary(row: dict[str, int], cut_bytes: int, fares: Sequence[Fares]) -> TcpConnection:
     first = row["first_side"]
     addresses = [host_of(row["high_0"], row["low_0"]), host_of(row["high_1"], row["low_1"])]
     ports = [row["ports"] >> 16, row["ports"] & 0xFFFF]
@@ -558,6 +562,7 @@ def _summary(row: dict[str, int], fares: Sequence[Fares]) -> TcpConnection:
         retransmits=row["retransmits"],
         out_of_order=row["out_of_order"],
         gap_bytes=row["gap_bytes"],
+        lost_bytes=row["gap_bytes"] - cut_bytes,
         connect=BEGINNINGS[row["beginning"]],
         reset_by_source=None if row["reset_side"] < 0 else row["reset_side"] == first,
         closed_by_source=None if row["how_closed"] == reassembly.OPEN else row["closing_side"] == first,

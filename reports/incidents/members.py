@@ -27,6 +27,7 @@ from kafkascope.reports.vocabulary.triggers import Certainty, Trigger
 from kafkascope.sniffer.units import MILLISECOND_NS, SECOND_NS
 
 _SURE = {certainty.value: certainty for certainty in Certainty}
+_SHORTEST = SECOND_NS  # session that anybody has: brokers take none below group.min.session.timeout.ms, 6 s by default
 _QUIET = 0.3  # of the time from a member's last word to the end of its session: a host that is well says something
 
 
@@ -122,7 +123,7 @@ def losses(signs: Signs) -> list[Loss]:
                 }:
                     of_row.append(loss)
         found += [one for one in of_row if joins_on.get((row["group_id"], one.client_id), one.expelled) >= one.expelled]
-    return found
+    return [one for one in found if one.last_word is None or one.expelled - one.last_word >= _SHORTEST]
 
 
 def cut_off_by(signs: Signs, found: Sequence[Vanished], loss: Loss) -> Vanished | None:

@@ -56,7 +56,7 @@ def found(signs: Signs) -> list[Oversized]:
         if (
             connection is not None
             and row["connection"] not in at_old_requests
-            and not connection["gap_bytes"]  # else it may be the capture that lacks the answer
+            and not connection["lost_bytes"]  # else it may be the capture that lacks the answer
             and connection["closed"] is not None
             and 0 <= connection["closed"] - row["requested"] <= SECOND_NS
             and connection["closed_by"] == "broker"

@@ -50,7 +50,7 @@ _CONNECTION = (
     "connect",
     "closed_by",
     "security",
-    "gap_bytes",
+    "lost_bytes",
     "exchanges",
     "packets_down",
 )
@@ -423,19 +423,22 @@ class Signs:
 
     @cached_property
     def _bytes(self) -> dict[frozenset[str], tuple[int, int]]:
-        """Bytes that a host said and heard, and those between two: how many, and how many of them the capture lacks."""
+        """Bytes that a host said and heard, and those between two: how many, and how many of them in lost packets."""
         found: dict[frozenset[str], tuple[int, int]] = {}
-        columns = ("client", "broker", "bytes_up", "bytes_down", "gap_bytes")
+        columns = ("client", "broker", "bytes_up", "bytes_down", "lost_bytes")
         for batch in self.batches("connections", columns):
             sums = batch.group_by(["client", "broker"]).aggregate([(name, "sum") for name in columns[2:]])
-            for client, broker, up, down, gap in zip(*(column.to_pylist() for column in sums.columns), strict=True):
+            for client, broker, up, down, lost in zip(*(column.to_pylist() for column in sums.columns), strict=True):
                 for hosts in {frozenset((client, broker)), frozenset((client,)), frozenset((broker,))}:
                     size, lacking = found.get(hosts, (0, 0))
-                    found[hosts] = size + (up or 0) + (down or 0), lacking + (gap or 0)
+                    found[hosts] = size + (up or 0) + (down or 0), lacking + (lost or 0)
         return found
 
     def lacking(self, *hosts: str) -> float:
-        """The percentage of the bytes that the capture lacks, of what two hosts said to each other, or one to all."""
+        """The percentage of the bytes that the capture lacks, of what two hosts said to each other, or one to all.
+
+        Those that the snap length cut off do not count: who said something, and when, is known.
+        """
         size, lacking = self._bytes.get(frozenset(hosts), (0, 0))
         return 100 * lacking / max(size, 1)
 

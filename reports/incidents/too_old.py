@@ -65,7 +65,7 @@ def found(signs: Signs) -> list[TooOld]:
             or not 0 <= connection["closed"] - row["requested"] <= SECOND_NS
             or connection["closed_by"] != "broker"
             or not connection["packets_down"]
-            or connection["gap_bytes"]  # it may be the capture that lacks the answer
+            or connection["lost_bytes"]  # it may be the capture that lacks the answer
         ):
             continue
         place = address(connection["broker"], connection["broker_port"])

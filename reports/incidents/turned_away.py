@@ -70,7 +70,7 @@ def found(signs: Signs) -> list[TurnedAway]:
         and row["closed"] - row["opened"] <= threshold("connections_short") * SECOND_NS
         and row["client"] != row["broker"]
         and row["packets_down"]
-        and not row["gap_bytes"]  # else it may be the capture that lacks the answer
+        and not row["lost_bytes"]  # else it may be the capture that lacks the answer
         and row["closed_by"] == "broker"
     }
     answered: dict[int, set[str]] = defaultdict(set)

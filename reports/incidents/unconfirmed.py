@@ -57,7 +57,7 @@ def found(signs: Signs) -> list[Unconfirmed]:
             and 0 <= closed - row["requested"] <= SECOND_NS
             and connection["closed_by"] == "broker"
             and connection["packets_down"]
-            and not connection["gap_bytes"]
+            and not connection["lost_bytes"]
             and who in going_on
             and going_on[who].has_another(number, row["requested"], closed + SECOND_NS)
         ):

@@ -59,6 +59,8 @@ def waited_for(signs: Signs) -> Iterator[Incident]:
     late: dict[str, list[Late]] = defaultdict(list)
     for row in signs.rebalances:
         name, ms = row["last_client_id"], row["last_by_ms"] or 0
+        if row["trigger"] == Trigger.UNKNOWN and row["protocol"] != "classic":
+            continue  # there may have been several: who has the newest epoch is not known either
         if name and ms >= least and row["stable"] is not None and row["trigger"] not in _TOLD:
             late[row["group_id"]].append(Late(row["started"], name, ms, came=True, rebalance=row))
     for row in signs.latest_rebalances:

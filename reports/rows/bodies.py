@@ -13,7 +13,7 @@ from kafkascope.decoders.program import Programs, programs
 from kafkascope.decoders.tape import MOST_ROWS, ROWS_AT_ONCE, ROWS_PER_ELEMENT, Tape, decode_bodies
 from kafkascope.reports.rows import tape_rows
 from kafkascope.reports.rows.roles import Roles, roles
-from kafkascope.sniffer.columns import I16, I64, Bool, Exchanges, Kind
+from kafkascope.sniffer.columns import I64, Bool, Exchanges, Kind
 
 
 @dataclass(frozen=True)
@@ -55,6 +55,9 @@ class Bodies:
         return tape_rows.first_rows(tape.field, tape.value, tape.frame_start, self.roles.role)
 
 
+_PREFIX = 4  # bytes of a frame that tell the size of the others
+
+
 class BodyDecoder:
     """Decodes batches of exchanges; made once, for its tables take a moment."""
 
@@ -71,24 +74,24 @@ class BodyDecoder:
         done, count = 0, len(exchanges.number)
         while done < count:
             rest = some(exchanges, done, count)
-            requests = self._side(
-                rest, readable[done:], rest.request_body, rest.request_end, rest.api_version, response=False
-            )
+            requests = self._side(rest, readable[done:], response=False)
             rest = some(rest, 0, len(requests))
-            responses = self._side(
-                rest, readable[done:], rest.response_body, rest.response_end, rest.response_version, response=True
-            )
+            responses = self._side(rest, readable[done:], response=True)
             skipped = np.zeros(len(responses), np.bool_) if wanted is None else ~wanted[done : done + len(responses)]
             yield Bodies(some(rest, 0, len(responses)), requests.first(len(responses)), responses, self.roles, skipped)
             done += len(responses)
 
-    def _side(
-        self, exchanges: Exchanges, readable: Bool, start: I64, end: I64, version: I16, *, response: bool
-    ) -> Tape:
+    def _side(self, exchanges: Exchanges, readable: Bool, *, response: bool) -> Tape:
+        e = exchanges
+        first, start, end, size, whole, version = (
+            (e.response_start, e.response_body, e.response_end, e.response_bytes, e.response_whole, e.response_version)
+            if response
+            else (e.request_start, e.request_body, e.request_end, e.request_bytes, e.request_whole, e.api_version)
+        )
         there = readable[: len(start)] & (start >= 0)
-        program = self.programs.program_of(exchanges.api_key, version, np.full(len(start), response))
+        program = self.programs.program_of(e.api_key, version, np.full(len(start), response))
         return decode_bodies(
-            exchanges.data,
+            e.data,
             np.where(there, start, 0),
             np.where(there, end, 0),
             np.where(there, program, -1).astype(np.int32),
@@ -96,6 +99,7 @@ class BodyDecoder:
             most_rows=max(MOST_ROWS, ROWS_PER_ELEMENT * self._elements),
             most_elements=self._elements,
             rows_at_once=ROWS_AT_ONCE,
+            end_on_wire=np.where(there, np.where(whole, end, first + size - _PREFIX), 0),
         )
 
 

@@ -48,7 +48,7 @@ _MOST_ANSWERS = 200  # answers whose units are remembered by their text
 MOST_FACTS = 5_000_000
 """Facts that are given of a capture (on Spark: by each task). A partition in one state is one, however often told."""
 
-_COLUMNS = ("connection", "number", "api", "client_id", "request_packet", "response_packet", "error_code")
+_COLUMNS = ("connection", "number", "api", "client_id", "request_packet", "response_packet", "error_code", "decoded")
 
 _NOTHING_DONE = pa.schema([("topic", pa.string()), ("partition", pa.int32())]).empty_table()
 _SAID_AT = {
@@ -121,8 +121,11 @@ class ClustersView:
         if row["api"] == "Metadata":
             if row["response"].is_valid:
                 brokers, topics = metadata_parts(row["response"].as_buffer().to_pybytes())
-                yield from self._of_answer(in_response, "brokers", brokers, lambda text: [text], metadata_brokers)
-                yield from self._of_answer(in_response, "topics", topics, metadata_topics, metadata_topic)
+                whole = row["decoded"] == "full"
+                if whole or topics:  # of an answer that is cut, the list of brokers is whole if topics come behind it
+                    yield from self._of_answer(in_response, "brokers", brokers, lambda text: [text], metadata_brokers)
+                if whole:
+                    yield from self._of_answer(in_response, "topics", topics, metadata_topics, metadata_topic)
             return
         if row["api"] == "ApiVersions":
             if facts := answer_to_a_name(body_of(row["request"].as_py()), row["error_code"]):
@@ -265,7 +268,8 @@ def _speaking(tables: Mapping[str, pa.Table]) -> Iterator[dict[str, Any]]:
     if (partitions := tables.get("partitions")) is not None:
         place = places.of(partitions.filter(pc.equal(partitions["topic"], CLUSTER_METADATA_TOPIC)))
         which[place[place >= 0]] = True
-    which &= pc.equal(exchanges["decoded"], "full").to_numpy()
+    read = pc.or_kleene(pc.equal(exchanges["decoded"], "full"), pc.equal(exchanges["api"], "Metadata"))
+    which &= pc.fill_null(read, False).to_numpy()
     rows = exchanges.filter(pa.array(which))
     columns = {name: rows[name].to_pylist() for name in _COLUMNS}
     columns |= {name: rows[name].cast(pa.int64()).to_pylist() for name in ("requested", "answered")}

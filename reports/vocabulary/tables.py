@@ -7,7 +7,7 @@ from typing import TypeVar
 
 import pyarrow as pa
 
-SCHEMA_VERSION = 8
+SCHEMA_VERSION = 9
 """Of the tables that users see, and of summary.json: one more with each change of a column (docs: Stability)."""
 
 TIME = pa.timestamp("ns", tz="UTC")
@@ -117,6 +117,7 @@ CONNECTIONS = described(
         ("keep_alives", pa.int64(), "packets that asked whether the other side is there"),
         ("out_of_order", pa.int64(), "packets that came behind others that were sent after them"),
         ("gap_bytes", pa.int64(), "bytes that the capture lacks"),
+        ("lost_bytes", pa.int64(), "... as it lacks packets; the others were cut off packets by the snap length"),
         (
             "rtt_client_min_ms",
             pa.float64(),

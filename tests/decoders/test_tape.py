@@ -219,6 +219,27 @@ def test_of_a_frame_with_more_structs_than_any_may_have_the_first_are_read() -> 
     assert tree(tape, 0) == tree(tape, 1) == {"topics": [{"name": ""}] * 3}
 
 
+@pytest.mark.parametrize(
+    ("held", "names"),
+    [(5, 0), (6, 1), (11, 3), (2 * 3 + 4, 3), (2 * 100 + 4, 100)],  # bytes of the body that are there; whole elements
+)
+def test_of_an_array_that_the_capture_cut_the_elements_that_are_there_are_read(held: int, names: int) -> None:
+    body = metadata_request(100)
+    program = programs().program_of([3], [0], [False])
+    tape = decode_bodies(body[:held], [0], [held], program, end_on_wire=[len(body)])
+    assert [Status(status) for status in tape.status] == [Status.OK if held == len(body) else Status.SHORT]
+    assert sum(programs().fields.path[field] == "topics[].name" for field in tape.field) == names
+    assert tape.value[0] == 100
+    as_it_is = decode_bodies(body[:held], [0], [held], program)
+    assert held == len(body) or Status(as_it_is.status[0]) == Status.BAD_COUNT
+
+
+def test_a_count_that_does_not_fit_on_the_wire_is_none() -> None:
+    body = metadata_request(100)
+    tape = decode_bodies(body[:20], [0], [20], programs().program_of([3], [0], [False]), end_on_wire=[len(body) - 1])
+    assert Status(tape.status[0]) == Status.BAD_COUNT
+
+
 @pytest.mark.parametrize("rows_at_once", [1, 30, 201, 202, 300, 409, 10_000])
 def test_many_frames_are_decoded_so_many_rows_at_once(rows_at_once: int) -> None:
     sizes = [100, 100, 2, 1, 300, 0]

@@ -380,7 +380,7 @@ def test_gap_that_acknowledgements_prove() -> None:
     assert outcome.gaps() == [(6, 8)]
     gap = outcome.streams[1, 0][1]
     assert (gap.number, gap.at) == (conversation.packets.index(proof) + 1, START + proof.at)
-    assert outcome.only().gap_bytes == 8
+    assert (outcome.only().gap_bytes, outcome.only().lost_bytes) == (8, 8)
     (issue,) = outcome.issues
     assert (issue.kind, issue.packet, issue.count) == ("tcp_gap", gap.number, 1)
     assert "8 bytes" in issue.detail
@@ -484,7 +484,8 @@ def test_snap_length_cuts_are_gaps_at_once() -> None:
     assert outcome.gaps() == [(30, 70), (130, 70)]
     assert outcome.data()[100:130] == numbered(30, 100)
     assert outcome.counts() == {"snap_length": 2}
-    assert (outcome.only().source_bytes, outcome.only().gap_bytes) == (200, 140)
+    one = outcome.only()
+    assert (one.source_bytes, one.gap_bytes, one.lost_bytes) == (200, 140, 0)
     assert run([replace(packet, captured=0) for packet in packets]).gaps() == [(0, 100), (100, 100)]
 
 
@@ -632,6 +633,9 @@ def test_connections_that_are_open() -> None:
     connections.feed(segments(conversation.packets))
     found = connections.still_open([1, 2])
     assert [(one.connection, one.source, one.source_bytes) for one in found.values()] == [(1, CLIENT[0], 7)]
+    assert [(one.gap_bytes, one.lost_bytes) for one in found.values()] == [(0, 0)]
+    connections.feed(segments([replace(conversation.send(0, b"another"), captured=3)], 5))
+    assert [(one.gap_bytes, one.lost_bytes) for one in connections.still_open([1]).values()] == [(4, 0)]
     list(connections.finish())
     assert connections.still_open([1]) == {}
 

@@ -414,7 +414,7 @@ def test_brokers_at_one_address_are_told_apart_by_their_ports() -> None:
 
 @pytest.mark.parametrize(("lacking", "is_told"), [(19, True), (20, False)])
 def test_of_what_the_capture_lacks_much_no_broker_stands_still(lacking: int, is_told: bool) -> None:
-    talked = connection(1, broker=B2, bytes_up=60, bytes_down=40, gap_bytes=lacking)
+    talked = connection(1, broker=B2, bytes_up=60, bytes_down=40, lost_bytes=lacking)
     incidents = told(silence(B2, 10, 14, **HELD), connections=[talked])
     assert [one.kind for one in incidents] == ["broker_stalled"] * is_told
 

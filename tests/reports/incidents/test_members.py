@@ -242,11 +242,17 @@ def test_a_process_that_dies_again_and_again(apart: float, times: int | None) ->
 
 @pytest.mark.parametrize(("lacks", "told"), [(19, 1), (20, 0)])
 def test_silence_in_a_capture_with_holes_is_no_death(lacks: int, told: int) -> None:
-    holes = LIVES | {"bytes_up": 60, "bytes_down": 40, "gap_bytes": lacks}
+    holes = LIVES | {"bytes_up": 60, "bytes_down": 40, "lost_bytes": lacks}
     assert len(lost(LOST | {"certainty": "likely"}, connections=[holes])) == told
     assert len(lost(connections=[holes])) == 1  # somebody says for certain that it was taken out
     ended = holes | {"closed": at(35), "how_closed": "fin", "closed_by": "client"}
     assert len(lost(LOST | {"certainty": "likely"}, connections=[ended])) == 1
+
+
+@pytest.mark.parametrize(("heard", "told"), [(39, 1), (39.1, 0)])
+def test_no_session_is_as_short_as_that(heard: float, told: int) -> None:
+    heard_last = group_event("silence_begun", heard, member_id="c1-id", client_id="c1", client=H1)
+    assert len(lost(group_events=[heard_last])) == told
 
 
 def test_one_that_dies_again_and_again_at_the_same_record() -> None:

@@ -134,8 +134,8 @@ def test_a_delay_begins_exactly_at_its_thresholds(best: Row, slow: Row, told: bo
 
 @pytest.mark.parametrize(("lacking", "told"), [(3, True), (4, False)])
 def test_of_what_the_capture_lacks_much_round_trips_tell_nothing(lacking: int, told: bool) -> None:
-    talked = [connection(1, bytes_up=60, bytes_down=30, gap_bytes=lacking), connection(2, bytes_up=10)]
-    elsewhere = connection(3, broker=B2, bytes_up=10, gap_bytes=10)
+    talked = [connection(1, bytes_up=60, bytes_down=30, lost_bytes=lacking), connection(2, bytes_up=10)]
+    elsewhere = connection(3, broker=B2, bytes_up=10, lost_bytes=10)
     incidents = found(tcp_health=[FAST, trips(10, 100, 120)], connections=[*talked, elsewhere])
     assert [one.kind for one in incidents] == ["network_delay"] * told
 

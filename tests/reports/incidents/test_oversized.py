@@ -50,7 +50,7 @@ def test_a_broker_that_closes_the_connection_at_what_is_too_large() -> None:
         ([asked(n, 10 * n - 0.5, 9_999) for n in (1, 2, 3)], CLOSED),
         ([asked(n, 10 * n - 1.1) for n in (1, 2, 3)], CLOSED),  # a second
         (ASKED, [closed(n, 10 * n, closed_by="client") for n in (1, 2, 3)]),
-        (ASKED, [closed(n, 10 * n, gap_bytes=5) for n in (1, 2, 3)]),
+        (ASKED, [closed(n, 10 * n, lost_bytes=5) for n in (1, 2, 3)]),
         (ASKED, [connection(n, client_id="p1", opened=1) for n in (1, 2, 3)]),
     ],
 )

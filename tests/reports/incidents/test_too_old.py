@@ -74,7 +74,7 @@ def test_a_client_whose_requests_brokers_do_not_know_any_more() -> None:
         (closed(2), asked(2)),
         (closed(), asked(version=3)),  # that is known
         (closed(), asked(key=99)),
-        (closed(gap_bytes=1), asked()),  # or the capture lacks the answer
+        (closed(lost_bytes=1), asked()),  # or the capture lacks the answer
         (closed(packets_down=0), asked()),
         (closed(closed_by="client"), asked()),
         ([one | {"how_closed": "open", "closed": None} for one in closed()], asked()),

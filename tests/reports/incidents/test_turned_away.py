@@ -69,7 +69,7 @@ def test_a_client_without_sasl_where_it_is_wanted() -> None:
         ([*closed(lasts=6), WITH_SASL], asked(3, "ApiVersions"), None),
         ([*closed(closed_by="client"), WITH_SASL], asked(3, "ApiVersions"), None),
         ([*closed(how="rst"), WITH_SASL], asked(3, "ApiVersions"), "certain"),
-        ([*closed(gap_bytes=1), WITH_SASL], asked(3, "ApiVersions"), None),  # or the capture lacks the answer
+        ([*closed(lost_bytes=1), WITH_SASL], asked(3, "ApiVersions"), None),  # or the capture lacks the answer
         ([*closed(packets_down=0), WITH_SASL], asked(3, "ApiVersions"), None),  # it does lack the broker's side
         ([*closed(client=B1), WITH_SASL], asked(3, "ApiVersions"), None),
         ([*closed(), WITH_SASL], asked(3, "ApiVersions", "Metadata", last="Fetch"), None),  # something was done

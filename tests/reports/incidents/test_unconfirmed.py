@@ -66,7 +66,7 @@ def test_a_broker_that_closes_the_connection_at_each_write() -> None:
         ({}, True),
         ({"how_closed": "rst", "closed_by": "broker"}, True),
         ({"closed_by": "client"}, False),
-        ({"gap_bytes": 7}, False),
+        ({"lost_bytes": 7}, False),
         ({"closed": 300.0}, False),  # not at the write
         ({"opened": 20.0}, False),  # many at once: a broker that stops
         ({"packets_down": 0}, False),

@@ -68,10 +68,15 @@ def test_several_times_are_one_incident() -> None:
         [late(trigger="poll_timeout")],
         [late(), rebalance("poll_timeout", 5, 90, trigger_client_id="c2")],  # told with that
         [late(stable=None)],
+        [late(trigger="unknown", protocol="streams")],  # it may be several, of which the capture lacks what tells
     ],
 )
 def test_who_comes_soon_or_is_told_as_too_slow_is_not(rows: list[Row]) -> None:
     assert not [one for one in found(rebalances=[BEFORE, *rows]) if " others wait" in one.headline]
+
+
+def test_of_a_rebalance_whose_begin_nobody_explains_it_is_told_who_came_last() -> None:
+    assert " others wait" in only(rebalances=[BEFORE, late(trigger="unknown")], connections=HOSTS).headline
 
 
 def open_at_end(began: float = LASTS - 28, refused: float = LASTS - 2, **given: Any) -> dict[str, Any]:

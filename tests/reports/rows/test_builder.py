@@ -75,6 +75,7 @@ def connection_row(connection: int = 1, protocol: str = "kafka") -> ConnectionRo
         0,
         0,
         0,
+        0,
         3,
         "established",
         None,

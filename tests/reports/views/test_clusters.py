@@ -65,9 +65,25 @@ def test_what_is_read_hangs_not_on_batches_and_ended_connections_are_forgotten()
     assert first.schema == ClustersView.schema
 
 
-def test_bodies_that_are_not_whole_say_nothing() -> None:
-    whole = metadata(1, ORDERS)
-    whole.cut_response = 3
+def test_of_metadata_that_is_cut_the_list_of_brokers_counts_if_it_is_whole() -> None:
+    _, told = split(facts([metadata(1, ORDERS)]))
+    of_brokers = [row for row in told if row["kind"] != "leader"]
+    seen = set()
+    for cut in range(1, 130):
+        exchange = metadata(1, ORDERS)
+        exchange.cut_response = cut
+        rows = facts([exchange])
+        if rows.num_rows:
+            answers, some = split(rows)
+            assert [row["part"] for row in answers] == ["brokers"]
+            assert [row["host"] for row in some] == [row["host"] for row in of_brokers]
+        seen.add(rows.num_rows)
+    assert seen == {0, len(of_brokers) + 1}
+
+
+def test_bodies_that_are_not_whole_say_nothing_else() -> None:
+    whole = coordinator(1, "shop", 2)
+    whole.cut_response = 1
     assert facts([whole]).num_rows == 0
 
 
