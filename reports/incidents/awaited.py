@@ -94,7 +94,7 @@ def found(signs: Signs) -> list[Awaited]:
             opened[group] = latest
             row = next(reversed(signs.rebalances_of(group, (latest["started"] or 0) - 1)), latest)
         for member in row["members"] or ():
-            if member["host"] and member["client_id"] and member["assignment"]:
+            if member["host"] and member["client_id"] and member["assignment"] != []:  # None: not known
                 present[member["host"], member["client_id"]][group] = row
     if not present:
         return []
@@ -207,7 +207,7 @@ def _awaited(signs: Signs, kind: IncidentKind, together: Sequence[Awaited]) -> I
     lasted = (signs.end - since) / MILLISECOND_NS
     members = [member for one in together for member in one.members]
     partitions = assigned(members)
-    effects = [unread(partitions, lasted)]
+    effects = [unread(partitions, lasted)] if partitions else []
     opened = {one.open["group_id"]: (one.open, one) for one in together if one.open is not None}
     for row, one in opened.values():
         if others := [name for name in held_up(one.loss.rebalance["members"]) if name not in partitions]:

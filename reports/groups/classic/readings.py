@@ -477,7 +477,11 @@ class OpeningReader:
         return {leave.member_id for leave in self._facts.leaves[places] if leave.error is None}
 
     def _silent(self, gap: Opening, before: Generation) -> list[Reading]:
-        """Members whose session ended just before the rebalance, where not all members of the next are known."""
+        """Members whose session ended just before the rebalance, or in it, where not all members of the next are known.
+
+        A rebalance waits for who does not join until its session is over: as with a process that is killed and replaced
+        at once.
+        """
         upper = min([each.at for each in gap.told] + [join.at for join in gap.joins], default=gap.end)
         lower = max(gap.content_until or before.formed, before.formed)
         heard_later = set(gap.after.joins) | gap.after.named | {member for _, member in gap.leaves}
@@ -486,11 +490,14 @@ class OpeningReader:
             if self._facts.asked_in_vain(member, gap.end):
                 continue
             ends = self._session_ends(before, member, gap.end)
-            if ends is not None and lower - _LATE_NS <= ends <= upper + _TIMER_NS:
-                client = self._client(member, self._facts.instances.get(member))
-                text = f"{client} said nothing more, and its session of {self._session_ms(member, gap.end)} ms ran out"
-                at = min(max(ends, lower), upper)
-                found.append(Reading(Trigger.SESSION_TIMEOUT, member, client, at, None, text, Strength.LEFT_OVER))
+            if ends is None or not lower - _LATE_NS <= ends <= max(upper + _TIMER_NS, gap.end + _LATE_NS):
+                continue
+            client = self._client(member, self._facts.instances.get(member))
+            text = f"{client} said nothing more, and its session of {self._session_ms(member, gap.end)} ms ran out"
+            begun = ends <= upper + _TIMER_NS
+            at = min(max(ends, lower), upper) if begun else ends
+            weight = Strength.LEFT_OVER if begun else Strength.VAGUE
+            found.append(Reading(Trigger.SESSION_TIMEOUT, member, client, at, None, text, weight))
         return found
 
     def _first_generation(self, gap: Opening) -> list[Reading]:

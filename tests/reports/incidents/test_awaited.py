@@ -70,6 +70,12 @@ def test_a_process_that_ended_and_whose_session_goes_on() -> None:
     assert one.advice.startswith("Find out why the process ended")
 
 
+def test_what_it_had_may_not_be_known() -> None:
+    one = only(**tables(C1, C2 | {"assignment": None}))
+    assert one.headline.endswith("and group shop still waits for it at the end (session timeout: 45.0 s)")
+    assert (one.effects, one.cost_ms) == ((), 0)
+
+
 @pytest.mark.parametrize(
     ("changed", "advice"),
     [

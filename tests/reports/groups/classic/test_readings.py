@@ -872,6 +872,19 @@ def test_whose_session_ended_is_told_where_not_all_members_are_known(
     assert found.evidence[0].text == "c said nothing more, and its session of 10000 ms ran out"
 
 
+@pytest.mark.parametrize(("formed", "lost"), [(SESSION_ENDS + 4, True), (SESSION_ENDS - 2_000, False)])
+def test_a_session_that_ends_in_a_rebalance_is_told_where_not_all_members_are_known(formed: float, lost: bool) -> None:
+    said = three_members()
+    begun = SESSION_ENDS - 3_000
+    said.join(begun, "d~1", generation=2, leader="a~1", took=formed - begun)
+    said.heartbeat(begun + 500, "b~1", 1, "REBALANCE_IN_PROGRESS")
+    said.join(begun + 510, "b~1", generation=2, leader="a~1", took=formed - begun - 510)
+    found = second_generation(without(said, "a"))
+    assert (found.trigger, found.trigger_client_id, found.started) == ("member_joined", "d", START + int(begun * MS))
+    told = [(one.trigger, one.client_id, one.at) for one in found.contributing]
+    assert told == [("session_timeout", "c", START + int(SESSION_ENDS * MS))] * lost
+
+
 def test_the_session_of_who_seeks_its_coordinator_does_not_end_by_its_silence() -> None:
     said = three_members()
     said.heartbeat(SESSION_ENDS - 1_000, "c~1", 1, "COORDINATOR_NOT_AVAILABLE")
