@@ -48,6 +48,7 @@ accuracy: kernels  ## how right the answers are: every recorded story against wh
 	$(PY) -m tools.accuracy
 	$(PY) -m tools.accuracy --damaged
 	$(PY) -m tools.incident_accuracy
+	$(PY) -m tools.incident_accuracy --cut 256
 
 bench: kernels  ## speed against tshark, start, memory: makes its files in bench-data/ (3 GB), writes BENCHMARKS.md
 	$(PY) benchmarks/bench.py --write
