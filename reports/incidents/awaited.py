@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from kafkascope.decoders.errors import Error
 from kafkascope.reports.columns.name_lists import listed
 from kafkascope.reports.columns.words import clock, duration
-from kafkascope.reports.incidents.brokers import out_at, outages
+from kafkascope.reports.incidents.brokers import outages
 from kafkascope.reports.incidents.costs import assigned, held_up, unread
 from kafkascope.reports.incidents.incident import Incident, Subject, in_words
 from kafkascope.reports.incidents.members import (
@@ -108,7 +108,9 @@ def found(signs: Signs) -> list[Awaited]:
         if signs.end - last >= max(threshold("awaited") * SECOND_NS, _MISSED * usual)
         and (host, name) not in told
         and host not in cut_off
-        and not out_at(of_brokers, last, signs.end)
+        and not any(
+            one.started - SECOND_NS <= last + _MISSED * usual and last <= one.until(signs.end) for one in of_brokers
+        )
         for row in present[host, name].values()
     ]
     silent = sorted(silent, key=lambda loss: (-_partitions(loss), loss.host, loss.client_id))[:_MOST]

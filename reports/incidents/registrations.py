@@ -132,7 +132,9 @@ def _refused(signs: Signs, host: str, error: str, rows: Sequence[Row], whose: tu
     return Incident(
         kind=IncidentKind.BROKER_REFUSED,
         severity=Severity.CRITICAL if len(effects) > 1 else Severity.WARNING,
-        certainty=Certainty.CERTAIN,
+        certainty=Certainty.LIKELY
+        if error == Error.DUPLICATE_BROKER_REGISTRATION and whose is None
+        else Certainty.CERTAIN,
         subjects=(
             Subject(Role.HOST, host),
             *(Subject(Role.BROKER, one) for one in ids),

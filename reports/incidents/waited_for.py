@@ -15,7 +15,7 @@ from kafkascope.reports.columns.text import counted
 from kafkascope.reports.columns.words import clock, duration
 from kafkascope.reports.incidents.costs import held_up, of_rebalances, unread
 from kafkascope.reports.incidents.incident import Incident, Subject, Weighed, in_words
-from kafkascope.reports.incidents.signs import Row, Signs
+from kafkascope.reports.incidents.signs import Row, Signs, between
 from kafkascope.reports.incidents.slow import LATE
 from kafkascope.reports.vocabulary.events import EventKind
 from kafkascope.reports.vocabulary.finding_kinds import Severity
@@ -26,6 +26,7 @@ from kafkascope.sniffer.units import MILLISECOND_NS, SECOND_NS
 
 _TOLD = frozenset({*LATE, Trigger.POLL_TIMEOUT})
 """Triggers by which such a member is told as too slow anyway."""
+_EVENT = ("group_id", "event", "at", "member_id", "client_id", "detail")
 _FINDINGS = ("slow_to_join", "partition_unowned", "commits_stopped", "lag_growing")
 _ADVICE = (
     "A member joins again when its application polls next: shorten what it does between polls (max.poll.records, "
@@ -43,10 +44,13 @@ class Late:
     ms: float
     came: bool = False  # else they wait for it as the capture ends
     rebalance: Row | None = None  # None: its begin is not in the capture
+    was_told: bool = False  # that long before it came
 
     @property
     def seen(self) -> str:
         """What shows it."""
+        if self.came and self.was_told:
+            return f"{self.client_id} was told of the rebalance by a heartbeat {duration(self.ms)} before it joined"
         if self.came:
             return f"{self.client_id} came {duration(self.ms)} after all others"
         return f"{self.client_id} is told of the rebalance at each heartbeat, and does not join for {duration(self.ms)}"
@@ -63,6 +67,9 @@ def waited_for(signs: Signs) -> Iterator[Incident]:
             continue  # there may have been several: who has the newest epoch is not known either
         if name and ms >= least and row["stable"] is not None and row["trigger"] not in _TOLD:
             late[row["group_id"]].append(Late(row["started"], name, ms, came=True, rebalance=row))
+    for row, one in _told_long_before(signs, least):
+        if (row["last_by_ms"] or 0) < least:  # else it is known who came last
+            late[row["group_id"]].append(one)
     for row in signs.latest_rebalances:
         ms = (signs.end - (row["started"] or signs.end)) / MILLISECOND_NS
         if row["stable"] is None and not row["members"] and ms >= least:
@@ -75,6 +82,59 @@ def waited_for(signs: Signs) -> Iterator[Incident]:
             yield _waited_for(signs, group, found)
 
 
+def _told_long_before(signs: Signs, least: float) -> Iterator[tuple[Row, Late]]:
+    """Members that were told of a rebalance by a heartbeat so many milliseconds before they joined, and lived.
+
+    The others are not in the capture, or several were as late.
+    """
+    long = [
+        row
+        for row in signs.rebalances
+        if row["trigger"] not in _TOLD
+        and None not in (row["started"], row["stable"])
+        and row["stable"] - row["started"] >= least * MILLISECOND_NS
+    ]
+    groups = sorted({row["group_id"] for row in long})
+    said = pc.field("event").isin([EventKind.HEARTBEAT_REFUSED, EventKind.JOINED])
+    events: dict[str, list[Row]] = defaultdict(list)
+    for event in signs.rows("group_events", _EVENT, said & pc.field("group_id").isin(groups)) if groups else ():
+        events[event["group_id"]].append(event)
+    for of_group in events.values():
+        of_group.sort(key=lambda event: (event["at"], event["member_id"] or ""))
+    late: list[tuple[Row, Late]] = []
+    for row in long:
+        told: dict[str, Row] = {}
+        for event in between(events[row["group_id"]], row["started"], row["stable"]):
+            if event["event"] == EventKind.JOINED:
+                first = told.pop(event["member_id"], event)
+                ms = (event["at"] - first["at"]) / MILLISECOND_NS
+                if ms >= least and first["client_id"]:
+                    late.append((row, Late(first["at"], first["client_id"], ms, True, row, True)))
+            elif event["detail"] == Error.REBALANCE_IN_PROGRESS:
+                told.setdefault(event["member_id"], event)
+    since, until = min((one.begun for _, one in late), default=0), max((row["stable"] for row, _ in late), default=0)
+    refused = _refused(signs, sorted({row["group_id"] for row, _ in late}), since, until) if late else {}
+    for row, one in late:
+        times = refused.get((row["group_id"], one.client_id), [])
+        if any(one.begun + one.ms * MILLISECOND_NS / 2 <= at <= row["stable"] for at in times):
+            yield row, one
+
+
+def _refused(signs: Signs, groups: Sequence[str], since: int, until: int) -> dict[tuple[str, str], list[int]]:
+    """When heartbeats were answered that the group rebalances, by group and client: who live, and have not come."""
+    where = (
+        pc.field("group_id").isin(groups)
+        & (pc.field("api") == "Heartbeat")
+        & (pc.field("error") == Error.REBALANCE_IN_PROGRESS)
+        & (pc.field("requested") >= moment(since))
+        & (pc.field("requested") <= moment(until))
+    )
+    found: dict[tuple[str, str], list[int]] = defaultdict(list)
+    for row in signs.rows("exchanges", ["group_id", "client_id", "requested"], where):
+        found[row["group_id"], row["client_id"] or ""].append(row["requested"])
+    return found
+
+
 def _still_away(signs: Signs, group: str, begun: int, members: Iterable[Row]) -> list[str]:
     """Which members have not joined again since then, and live: their heartbeats are refused up to the end."""
     moved = (
@@ -83,27 +143,23 @@ def _still_away(signs: Signs, group: str, begun: int, members: Iterable[Row]) ->
         & (pc.field("at") >= moment(begun))
     )
     gone = {event["member_id"] for event in signs.rows("group_events", ["member_id"], moved)}
-    refused = (
-        (pc.field("group_id") == group)
-        & (pc.field("api") == "Heartbeat")
-        & (pc.field("error") == Error.REBALANCE_IN_PROGRESS)
-        & (pc.field("requested") >= moment(int(signs.end - threshold("waited_for") * SECOND_NS)))
-    )
-    alive = {one["client_id"] for one in signs.rows("exchanges", ["client_id"], refused)}
+    refused = _refused(signs, [group], int(signs.end - threshold("waited_for") * SECOND_NS), signs.end)
+    alive = {client_id for _, client_id in refused}
     return sorted({one["client_id"] for one in members if one["client_id"] in alive and one["member_id"] not in gone})
 
 
 def _never_back(signs: Signs) -> Iterator[tuple[str, Late]]:
-    """Groups that wait for such members from before the capture, whose heartbeats are refused from the first one on."""
-    known = {row["group_id"] for row in signs.rebalances}
+    """Groups that wait for such members, in a rebalance that nobody is seen to begin: their heartbeats are refused."""
+    known = {row["group_id"]: row["stable"] or signs.end for row in signs.latest_rebalances}
     refused: dict[str, list[Row]] = defaultdict(list)
     for event in signs.group_events:
-        if event["event"] == EventKind.HEARTBEAT_REFUSED and event["detail"] == Error.REBALANCE_IN_PROGRESS:
+        is_refused = event["event"] == EventKind.HEARTBEAT_REFUSED and event["detail"] == Error.REBALANCE_IN_PROGRESS
+        if is_refused and event["at"] > known.get(event["group_id"], 0):
             refused[event["group_id"]].append(event)
     for group, events in refused.items():
         since = min(event["at"] for event in events)
         ms = (signs.end - since) / MILLISECOND_NS
-        if group not in known and ms >= 1000 * threshold("waited_for"):
+        if ms >= 1000 * threshold("waited_for"):
             for name in _still_away(signs, group, since, events):
                 yield group, Late(since, name, ms)
 
@@ -129,7 +185,7 @@ def _waited_for(signs: Signs, group: str, found: Sequence[Late]) -> Incident:
         begun = (
             f"the rebalance of {clock(waiting[0].begun)}"
             if waiting[0].rebalance
-            else "a rebalance whose begin is not in the capture"
+            else "a rebalance whose begin is not seen"
         )
         bound = f" (for max.poll.interval.ms, {duration(most)}, at most)" if most else ""
         verb = "has" if len(names) == 1 else "have"

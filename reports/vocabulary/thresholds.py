@@ -84,7 +84,7 @@ THRESHOLDS: dict[str, Threshold] = {
     ),
     "coordinator_told": Threshold(5, "answers", "a client without one asks again within a second or so"),
     "registration_refused": Threshold(
-        60, "s", "a broker that was killed waits for its own session, whose broker.session.timeout.ms is 9 s"
+        25, "s", "a broker that was killed waits for its own session, whose broker.session.timeout.ms is 9 s"
     ),
     "slow_in_span": Threshold(
         3, "answers in 10 s", "a client with one request at a time gets no more of a slow broker"

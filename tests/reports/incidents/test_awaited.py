@@ -9,6 +9,7 @@ import pytest
 from kafkascope.reports.columns.words import clock
 from kafkascope.reports.vocabulary.thresholds import threshold
 from tests.reports.incidents.tables_of import (
+    B2,
     H1,
     H2,
     LASTS,
@@ -26,6 +27,7 @@ from tests.reports.incidents.tables_of import (
     rebalance,
     row,
     seconds,
+    silence,
 )
 
 LAST = LASTS - 30  # when c2 is heard last; its process ends a second later
@@ -68,6 +70,15 @@ def test_a_process_that_ended_and_whose_session_goes_on() -> None:
     assert one.cost_ms == 2 * 29_000
     assert one.findings == {stops["id"]}
     assert one.advice.startswith("Find out why the process ended")
+
+
+@pytest.mark.parametrize(("later", "told"), [(0, False), (8, False), (9, True)])
+def test_who_would_have_spoken_to_a_broker_that_went_away_is_elsewhere(later: float, told: bool) -> None:
+    """Heartbeats come every three seconds: the next one may have been for the broker."""
+    gone = silence(B2, LAST + later, None, refused=2, ended=3, ended_clients=2)
+    kinds = {one.kind for one in found(**tables(silences=[gone]))}
+    assert ("client_died" in kinds) == told
+    assert "broker_down" in kinds
 
 
 def test_what_it_had_may_not_be_known() -> None:

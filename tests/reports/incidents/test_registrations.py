@@ -79,8 +79,8 @@ def test_who_sends_a_brokers_heartbeats_has_its_node_id(host: str, name: str | N
     ("rows", "events", "told"),
     [
         ([duplicate()], [], False),  # its own session from before a crash may not be over
-        ([duplicate(last=80)], [], True),
-        ([duplicate(last=79.9)], [], False),
+        ([duplicate(last=45)], [], True),
+        ([duplicate(last=44.9)], [], False),
         ([duplicate(last=80)], [event("broker_registered", 90, node_id=2, host=f"{B2}:9092")], False),
         ([duplicate(last=80)], [event("broker_registered", 19, node_id=2, host=f"{B2}:9092")], True),
         ([duplicate(last=80)], [event("broker_unfenced", 90, node_id=1, host=f"{B1}:9092")], True),
@@ -93,6 +93,7 @@ def test_a_broker_that_was_killed_waits_for_its_own_session(rows: list[Row], eve
     assert [one.kind for one in incidents] == ["broker_refused"] * told
     if told:
         assert "another process with its node id is there" in incidents[0].headline
+        assert incidents[0].certainty == "likely"
 
 
 @pytest.mark.parametrize(

@@ -34,7 +34,9 @@ BEFORE = rebalance("member_joined", 3, 10, members=[C1, C2])
 HOSTS = [connection(1, H1), connection(2, H2, client_id="c2")]
 
 
-def late(ms: float = 22_000, number: int = 4, started: float = 50, trigger: str = "member_joined", **given: Any) -> Row:
+def late(
+    ms: float | None = 22_000, number: int = 4, started: float = 50, trigger: str = "member_joined", **given: Any
+) -> Row:
     known: Row = {"last_client_id": "c2", "last_by_ms": ms, "stable": started + 25}
     return rebalance(trigger, number, started, **known | given)
 
@@ -77,6 +79,54 @@ def test_who_comes_soon_or_is_told_as_too_slow_is_not(rows: list[Row]) -> None:
 
 def test_of_a_rebalance_whose_begin_nobody_explains_it_is_told_who_came_last() -> None:
     assert " others wait" in only(rebalances=[BEFORE, late(trigger="unknown")], connections=HOSTS).headline
+
+
+def told_and_joins(told: float = 51, joined: float = 73, refused: float = 70, **given: Any) -> dict[str, Any]:
+    """A rebalance of 25 s, as the host of c2 has it: who came last is not known, but when c2 was told, and joined."""
+    known: Row = {"client_id": "c2", "connection": 2, "group_id": "shop", "error": "REBALANCE_IN_PROGRESS"}
+    return {
+        "rebalances": [BEFORE, late(None, last_client_id=None)],
+        "group_events": [
+            group_event("heartbeat_refused", told, member_id="c2-id", client_id="c2", detail="REBALANCE_IN_PROGRESS"),
+            group_event("joined", joined, member_id="c2-id", client_id="c2"),
+        ],
+        "exchanges": [exchange(1, "Heartbeat", refused, refused + 0.1, **known)],
+        "connections": HOSTS,
+    } | given
+
+
+def test_on_its_own_host_it_shows_by_what_it_was_told() -> None:
+    one = only(**told_and_joins())
+    assert one.headline.startswith(
+        f"c2 of group shop kept all others waiting in a rebalance for 22.0 s from {clock(at(51))}"
+    )
+    assert [seen.text for seen in one.evidence] == [
+        "c2 was told of the rebalance by a heartbeat 22.0 s before it joined"
+    ]
+    assert one.rebalances == {("shop", 4)}
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({"joined": 51 + LEAST}, True),
+        ({"joined": 51 + LEAST - 0.1}, False),
+        ({"refused": 61.9}, False),  # it may not have lived
+        ({"refused": 62}, True),
+        ({"told": 49}, False),  # of the rebalance before
+        ({"joined": 75.1}, False),
+        ({"rebalances": [BEFORE, late(None, last_client_id=None, trigger="poll_timeout")]}, False),
+        ({"rebalances": [BEFORE, late(None, last_client_id=None, stable=None)]}, False),
+        ({"exchanges": []}, False),
+    ],
+)
+def test_who_was_told_and_is_not_late(given: dict[str, Any], told: bool) -> None:
+    assert bool([one for one in found(**told_and_joins(**given)) if " others wait" in one.headline]) == told
+
+
+def test_who_came_last_is_told_once() -> None:
+    tables = told_and_joins() | {"rebalances": [BEFORE, late()]}
+    assert [seen.text for seen in only(**tables).evidence] == ["c2 came 22.0 s after all others"]
 
 
 def open_at_end(began: float = LASTS - 28, refused: float = LASTS - 2, **given: Any) -> dict[str, Any]:
@@ -142,7 +192,7 @@ def test_all_others_wait_from_before_the_capture_on() -> None:
     assert (one.kind, one.certainty, seconds(one.started), one.ended) == ("slow_revocation", "likely", 1, None)
     assert names(one) == ["shop", "c2", H2]
     assert one.headline == (
-        "c2 of group shop has not come back to a rebalance whose begin is not in the capture, and all others wait at "
+        "c2 of group shop has not come back to a rebalance whose begin is not seen, and all others wait at "
         "the end: its heartbeats go on, but its application does not poll"
     )
 
@@ -153,7 +203,8 @@ def test_all_others_wait_from_before_the_capture_on() -> None:
         ([heartbeat_refused("c2", LASTS - LEAST)], [], True),
         ([heartbeat_refused("c2", LASTS - LEAST + 1)], [], False),
         ([heartbeat_refused("c2", 1, "UNKNOWN_MEMBER_ID")], [], False),
-        ([heartbeat_refused("c2", 1)], [BEFORE], False),
+        ([heartbeat_refused("c2", 1)], [BEFORE], False),  # which was over later
+        ([heartbeat_refused("c2", LASTS - LEAST)], [BEFORE], True),
         ([heartbeat_refused("c2", 1), group_event("joined", 2, member_id="c2-id")], [], False),
         ([heartbeat_refused("c2", 1), group_event("left", 2, member_id="c2-id")], [], False),
         ([heartbeat_refused("c3", 1)], [], False),  # it does not live
