@@ -241,7 +241,8 @@ RULES: tuple[Rule, ...] = (
     ),
     _rule(
         lag.lagging,
-        "lag findings rebalances connections exchanges group_events silences latency",
+        "lag findings rebalances connections exchanges group_events silences latency error_histogram tcp_health issues "
+        "cluster_events",
         IncidentKind.CONSUMER_LAGGING,
     ),
     _rule(connects.listeners, "connections cluster_events tcp_health", IncidentKind.UNREACHABLE_LISTENER),
