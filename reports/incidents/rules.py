@@ -19,6 +19,7 @@ from kafkascope.reports.incidents import (
     clients,
     connects,
     coordinators,
+    cut_off,
     deployments,
     fencing,
     forgotten,
@@ -151,6 +152,12 @@ RULES: tuple[Rule, ...] = (
         f"{_REPLICATION} group_events silences",
         IncidentKind.PATH_BLOCKED,
         IncidentKind.CONNECTION_DROPPED,
+        IncidentKind.CLIENT_UNREACHABLE,
+    ),
+    _rule(
+        cut_off.hosts_cut_off,
+        "rebalances exchanges group_events connections tcp_health findings silences cluster_events error_histogram "
+        "latency issues",
         IncidentKind.CLIENT_UNREACHABLE,
     ),
     _rule(network.delays, _REPLICATION, IncidentKind.NETWORK_DELAY),

@@ -20,7 +20,8 @@ from kafkascope.reports.vocabulary.thresholds import threshold
 from kafkascope.sniffer.units import SECOND_NS
 
 _SPAN_NS = 10 * SECOND_NS  # of a row of tcp_health
-_ON_ITS_WAY_NS = SECOND_NS // 2  # what was sent before packets began to vanish has come by then
+ON_ITS_WAY_NS = SECOND_NS // 2
+"""What was sent before packets began to vanish has come by then."""
 _UNHEARD = ("connection", "at", "sender", "client", "broker", "last", "timeout_retransmits", "unacked_since")
 _SAID = ("connection", "at", "sender", "client", "broker", "payload_in", "unacked_since")
 _SENT = ("connection", "at", "sender", "sent_in")
@@ -184,7 +185,7 @@ def vanished(signs: Signs) -> list[Vanished]:
 
     Of hosts that send nothing to anybody meanwhile none is told: they may be off, or stand still.
     """
-    found = [*_sent_again(signs), *_refused(signs)]
+    found = [*signs.once(sent_again), *_refused(signs)]
     if not found:
         return []
     said = _Said(signs, found)
@@ -198,7 +199,7 @@ def vanished(signs: Signs) -> list[Vanished]:
     return sorted((one for one in told if one is not None), key=lambda one: (one.since, one.client, one.broker))
 
 
-def _sent_again(signs: Signs) -> Iterator[Unheard]:
+def sent_again(signs: Signs) -> list[Unheard]:
     """Data, and connects, that timers sent again for so long that one of them would have been acknowledged."""
     where = pc.field("unacked_since").is_valid() & (pc.field("timeout_retransmits") > 0)
     rows = signs.rows("tcp_health", _UNHEARD, where)
@@ -215,23 +216,27 @@ def _sent_again(signs: Signs) -> Iterator[Unheard]:
         runs[-1].append(row)
     long = [run for run in runs if run[-1]["last"] - run[0]["unacked_since"] >= threshold("cut_off") * SECOND_NS]
     connects = signs.connections_by_number([run[0]["connection"] for run in long])
+    found = []
     for run in long:
         first, connection = run[0], connects.get(run[0]["connection"], {})
         how = "unanswered" if connection.get("connect") == "unanswered" else None
         host = address_alone(first["broker"])
         if host not in signs.servers or first["client"] == host or (how and not signs.reached(first["broker"])):
             continue
-        yield Unheard(
-            connection=first["connection"],
-            sender=first["sender"],
-            client=first["client"],
-            broker=signs.where(first["broker"]),
-            place=first["broker"],
-            since=first["unacked_since"],
-            last=run[-1]["last"],
-            again=sum(row["timeout_retransmits"] for row in run),
-            connect=how,
+        found.append(
+            Unheard(
+                connection=first["connection"],
+                sender=first["sender"],
+                client=first["client"],
+                broker=signs.where(first["broker"]),
+                place=first["broker"],
+                since=first["unacked_since"],
+                last=run[-1]["last"],
+                again=sum(row["timeout_retransmits"] for row in run),
+                connect=how,
+            )
         )
+    return found
 
 
 def _refused(signs: Signs) -> Iterator[Unheard]:
@@ -260,7 +265,7 @@ def _judged(signs: Signs, said: _Said, run: Iterable[Unheard]) -> Vanished | Non
     beside = 0
     hears = False
     for one in run:
-        since, until = one.since + _ON_ITS_WAY_NS, one.last
+        since, until = one.since + ON_ITS_WAY_NS, one.last
         side = "broker" if one.sender == "client" else "client"
         if any(True for _ in said.packets(one.connection, side, since, sys.maxsize)):
             until -= (one.last - one.since) // 2  # its last try was answered after all; each comes twice as late

@@ -81,7 +81,7 @@ INCIDENT_KINDS: dict[IncidentKind, str] = {
     IncidentKind.CLIENT_RESTARTING: "a member ends in an orderly way and is started anew, again and again",
     IncidentKind.APPLICATION_STOPPED: "a Streams application ended altogether, as one of its instances had it end",
     IncidentKind.CLIENT_FROZEN: "a member fell silent while its host went on to acknowledge what it was sent",
-    IncidentKind.CLIENT_UNREACHABLE: "a member's host was cut off: nothing came of it, not even acknowledgements",
+    IncidentKind.CLIENT_UNREACHABLE: "a client's host was cut off: nothing came of it, not even acknowledgements",
     IncidentKind.SLOW_PROCESSING: "an application takes longer over its records than its settings allow",
     IncidentKind.SLOW_REVOCATION: "a member does not give up its partitions in time for the rebalance",
     IncidentKind.JOIN_REFUSED: "clients cannot join their group, and trying again does not mend it",

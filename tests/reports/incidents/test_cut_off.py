@@ -1,0 +1,108 @@
+"""Hosts of clients of which nothing comes while brokers send to them again."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kafkascope.reports.columns.words import clock
+from kafkascope.reports.incidents.incident import Incident
+from tests.reports.incidents.tables_of import (
+    B1,
+    B2,
+    BROKERS,
+    H1,
+    H2,
+    Row,
+    at,
+    connection,
+    found,
+    group_event,
+    health,
+    names,
+    only,
+    rebalance,
+    seconds,
+)
+
+RETRIES = (20.5, 20.7, 21.1, 21.9, 23.5, 26.7)  # of TCP, each twice as late
+
+
+def unheard(times: tuple[float, ...] = RETRIES, number: int = 1, **given: Any) -> Row:
+    """What a broker sent to a client, and sent again, in vain."""
+    known = {"unacked_since": times[0], "timeout_retransmits": len(times) - 1} | given
+    return health(number, "broker", [], times, **known)
+
+
+def sends(*times: float, number: int = 1, client: str = H1, **given: Any) -> Row:
+    return health(number, "client", list(times), [], client=client, **given)
+
+
+MINE = connection(1, opened=1, connect="established")
+THEIRS = connection(2, H2, client_id="c2", opened=1)
+OTHER = sends(24, number=2, client=H2)
+
+
+def of(*rows: Row, **tables: Any) -> list[Incident]:
+    return found(tcp_health=list(rows), **{"connections": [MINE, THEIRS], "cluster_events": BROKERS} | tables)
+
+
+def test_a_host_that_brokers_send_to_in_vain_and_that_is_heard_again() -> None:
+    rows = [unheard(), sends(18), sends(20.3), OTHER, sends(35)]
+    one = only(tcp_health=rows, connections=[MINE, THEIRS], cluster_events=BROKERS)
+    assert (one.kind, one.severity, one.certainty) == ("client_unreachable", "warning", "likely")
+    assert names(one) == ["c1", H1]
+    assert (seconds(one.started), seconds(one.ended)) == (20.3, 35)
+    assert one.headline == (
+        f"nothing comes of c1 ({H1}) from {clock(at(20.3))} to {clock(at(35))}, not even acknowledgements: it was cut "
+        f"off, or its host stood still or went down; 5 packets of broker 1 ({B1}) sent again in vain"
+    )
+    assert one.evidence[1].text == (
+        f"what {B1} sent it was not acknowledged, and was sent again 5 times in 6.2 s (connection 1)"
+    )
+    assert one.cost_ms == pytest.approx(14_700)
+
+
+def test_one_that_is_not_heard_again() -> None:
+    (one,) = of(unheard(), sends(20.3), OTHER)
+    assert one.ended is None
+    assert f"nothing comes of c1 ({H1}) from {clock(at(20.3))} on, not even" in one.headline
+
+
+@pytest.mark.parametrize(
+    ("rows", "told"),
+    [
+        ([unheard(), sends(20.3), OTHER], True),
+        ([unheard((20.5, 20.7, 21.1, 22.4)), sends(20.3), sends(22, number=2, client=H2)], False),  # too short
+        ([unheard(), sends(20.3), sends(26.6, number=9), OTHER], False),  # it said something
+        ([unheard(), sends(20.9), OTHER], True),  # that was on its way
+        ([unheard(), sends(20.3)], False),  # nobody shows that the broker was heard
+        ([unheard(), sends(20.3), sends(20.9, number=2, client=H2)], False),  # or later
+        ([unheard(), sends(20.3), sends(24, number=2, client=H2, broker=f"{B2}:9092")], False),  # or another one
+        ([unheard(), OTHER], False),  # nothing of it is in the capture
+        ([unheard(client=B2), sends(20.3, client=B2), OTHER], False),  # of brokers their silence is told
+        ([unheard(timeout_retransmits=0), sends(20.3), OTHER], False),
+    ],
+)
+def test_only_of_hosts_that_say_nothing(rows: list[Row], told: bool) -> None:
+    assert [one.kind for one in of(*rows)] == ["client_unreachable"] * told
+
+
+@pytest.mark.parametrize(("later", "incidents"), [(30, 1), (90, 2)])
+def test_what_befalls_it_again_soon_is_one_incident(later: float, incidents: int) -> None:
+    times = tuple(time + later for time in RETRIES)
+    more = [unheard(times), sends(24 + later, number=2, client=H2), sends(later + 20.3)]
+    told = of(unheard(), sends(20.3), OTHER, sends(35), *more)
+    assert len(told) == incidents
+    if incidents == 1:
+        assert f"c1 ({H1}) 2 times from {clock(at(20.3))} on, not even" in told[0].headline
+        assert "10 packets of broker 1" in told[0].headline
+
+
+@pytest.mark.parametrize(("heard", "kinds"), [(20, ["client_unreachable"]), (10, ["client_unreachable"] * 2)])
+def test_a_member_that_its_group_lost_by_it_is_told_as_that(heard: float, kinds: list[str]) -> None:
+    silent = group_event("silence_begun", heard, member_id="c1-id", client_id="c1", client=H1)
+    lost = rebalance("session_timeout", 5, 30, trigger_member="c1-id", trigger_client_id="c1")
+    told = of(unheard(), sends(heard), sends(20.3), OTHER, rebalances=[lost], group_events=[silent])
+    assert [one.kind for one in told] == kinds
