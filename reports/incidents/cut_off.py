@@ -25,6 +25,7 @@ from kafkascope.reports.vocabulary.triggers import Certainty
 from kafkascope.sniffer.units import MILLISECOND_NS, SECOND_NS
 
 _SAME_NS = int(threshold("one_trouble") * SECOND_NS)
+_MOST = 100  # hosts that are looked at: those to which most was sent again
 _SENT = ("client", "at", "sent_in")
 _EXPLAINED = ("unanswered", "sent_again", "connection_churn")
 
@@ -40,20 +41,27 @@ class CutOff:
 
 
 def hosts_cut_off(signs: Signs) -> Iterator[Incident]:
-    """One for a host and what befalls it within a minute; none of members that their group lost, or still waits for."""
-    known = [(loss.host, loss.since) for loss in signs.once(losses)]
-    known += [(one.loss.host, one.since) for one in signs.once(awaited.found)]
-    together: list[CutOff] = []
+    """One for a host and what befalls it within a minute, and one for hosts that are cut off at once.
+
+    None of members that their group lost by it, or still waits for.
+    """
+    known = [(loss.host, loss.since, loss.expelled) for loss in signs.once(losses)]
+    known += [(one.loss.host, one.since, signs.end) for one in signs.once(awaited.found)]
+    of_host: list[list[CutOff]] = []
     for one in signs.once(cut_off):
         until = signs.end if one.back is None else one.back
-        if any(host == one.host and one.since - SECOND_NS <= at <= until for host, at in known):
+        if any(host == one.host and since <= until and one.since <= lost for host, since, lost in known):
             continue
-        if together and (together[-1].host != one.host or one.since - (together[-1].back or one.since) > _SAME_NS):
+        before = of_host[-1][-1] if of_host else None
+        if before is None or before.host != one.host or one.since - (before.back or one.since) > _SAME_NS:
+            of_host.append([])
+        of_host[-1].append(one)
+    for run in _at_once(of_host):
+        together = [one for times in run for one in times]
+        if len(run) >= threshold("hosts_in_turn"):
             yield _incident(signs, together)
-            together = []
-        together.append(one)
-    if together:
-        yield _incident(signs, together)
+        else:
+            yield from (_incident(signs, times) for times in run)
 
 
 def cut_off(signs: Signs) -> list[CutOff]:
@@ -62,18 +70,39 @@ def cut_off(signs: Signs) -> list[CutOff]:
     for one in signs.once(sent_again):
         if one.sender == "broker" and one.connect is None and address_alone(one.client) not in signs.brokers:
             by_host[one.client].append(one)
+    hosts = sorted(sorted(by_host), key=lambda host: -sum(one.again for one in by_host[host]))[:_MOST]
+    sent = _sent(signs, hosts)
     found = []
-    for host, of_host in sorted(by_host.items()):
-        of_host.sort(key=lambda one: (one.since, one.connection))
-        for run in _runs(of_host):
+    for host in sorted(hosts):
+        for run in _runs(sorted(by_host[host], key=lambda one: (one.since, one.connection))):
             since, last = run[0].since, max(one.last for one in run)
-            sent = _sent(signs.health(host, since - _SAME_NS, last + _SAME_NS))
-            before = [at for at in sent if at <= since + ON_ITS_WAY_NS]
-            meanwhile = [at for at in sent if since + ON_ITS_WAY_NS < at < last]
+            before = [at for at in sent[host] if at <= since + ON_ITS_WAY_NS]
+            meanwhile = [at for at in sent[host] if since + ON_ITS_WAY_NS < at < last]
             if before and not meanwhile and not hides(signs, since, last) and _others_heard(signs, run, last):
-                back = min((at for at in sent if at >= last), default=None)
+                back = min((at for at in sent[host] if at >= last), default=None)
                 found.append(CutOff(host, tuple(run), max(before), back))
     return found
+
+
+def _sent(signs: Signs, hosts: Sequence[str]) -> dict[str, list[int]]:
+    """When hosts sent something to a broker, by tenths of a second, in order."""
+    times: dict[str, set[int]] = defaultdict(set)
+    where = (pc.field("sender") == "client") & pc.field("client").isin(hosts) & pc.field("at").is_valid()
+    for row in signs.rows("tcp_health", _SENT, where) if hosts else ():
+        times[row["client"]].update(Life(row).tenths("sent_in"))
+    return defaultdict(list, {host: sorted(of_host) for host, of_host in times.items()})
+
+
+def _at_once(of_host: Sequence[list[CutOff]]) -> Iterator[list[list[CutOff]]]:
+    """Times of hosts that begin together."""
+    run: list[list[CutOff]] = []
+    for times in sorted(of_host, key=lambda times: (times[0].since, times[0].host)):
+        if run and times[0].since - run[-1][0].since > threshold("crashes_apart") * SECOND_NS:
+            yield run
+            run = []
+        run.append(times)
+    if run:
+        yield run
 
 
 def _runs(of_host: Sequence[Unheard]) -> Iterator[list[Unheard]]:
@@ -85,10 +114,6 @@ def _runs(of_host: Sequence[Unheard]) -> Iterator[list[Unheard]]:
             run = []
         run.append(one)
     yield run
-
-
-def _sent(lives: Sequence[Life]) -> list[int]:
-    return sorted({at for life in lives for at in life.tenths("sent_in")})
 
 
 def _others_heard(signs: Signs, run: Sequence[Unheard], last: int) -> bool:
@@ -111,31 +136,46 @@ def _others_heard(signs: Signs, run: Sequence[Unheard], last: int) -> bool:
 
 
 def _incident(signs: Signs, together: Sequence[CutOff]) -> Incident:
-    """Of times of one host."""
-    first, last = together[0], together[-1]
+    """Of times of one host, or of several that begin at once."""
+    since = min(one.since for one in together)
+    backs = [one.back for one in together if one.back is not None]
+    back = max(backs) if len(backs) == len(together) else None
     unheard = [each for one in together for each in one.unheard]
     again = sum(each.again for each in unheard)
+    hosts = sorted({one.host for one in together})
     brokers = listed([signs.who(host) for host in sorted({each.broker for each in unheard})])
-    names = signs.names_at([first.host])
-    end = signs.end if last.back is None else last.back
-    when = f"from {clock(first.since)} {'on' if last.back is None else f'to {clock(last.back)}'}"
+    names = signs.names_at(hosts)
+    end = signs.end if back is None else back
+    when = f"from {clock(since)} {'on' if back is None else f'to {clock(back)}'}"
+    if len(hosts) == 1 and len(together) > 1:
+        when = f"{len(together):,} times {when}"
+    who = signs.who(hosts[0]) if len(hosts) == 1 else f"{len(hosts):,} hosts ({listed(names or hosts)})"
+    what = (
+        "it was cut off, or its host stood still or went down"
+        if len(hosts) == 1
+        else "what they have in common on their way was cut, or stood still or went down"
+    )
     effects = (Effect("packets", f"{counted(again, 'packet')} of {brokers} sent again in vain", again),)
     return Incident(
         kind=IncidentKind.CLIENT_UNREACHABLE,
         severity=Severity.WARNING,
         certainty=Certainty.LIKELY,
-        subjects=(*(Subject(Role.CLIENT, name) for name in names), Subject(Role.HOST, first.host)),
-        started=first.since,
-        ended=last.back,
-        headline=f"nothing comes of {signs.who(first.host)} "
-        f"{when if len(together) == 1 else f'{len(together):,} times {when}'}, not even acknowledgements: it was cut "
-        "off, or its host stood still or went down" + in_words(effects),
+        subjects=(
+            *(Subject(Role.CLIENT, name) for name in names),
+            *(Subject(Role.HOST, host) for host in hosts),
+        ),
+        started=since,
+        ended=back,
+        headline=f"nothing comes of {who} {when}, not even acknowledgements: {what}" + in_words(effects),
         evidence=tuple(seen for one in together for seen in _evidence(one)),
         advice="See whether this host ran at that time (its log, its hypervisor), and look at the network between it "
-        "and the brokers: link, switch port, firewall, routing.",
+        "and the brokers: link, switch port, firewall, routing."
+        if len(hosts) == 1
+        else "Look at what these hosts have in common on their way to the brokers, for that moment: a switch, a "
+        "router, a firewall, a tunnel; or at what they run on.",
         cost_ms=sum(((signs.end if one.back is None else one.back) - one.since) / MILLISECOND_NS for one in together),
         effects=effects,
-        findings=signs.explained(_EXPLAINED, first.since, end, clients=names),
+        findings=signs.explained(_EXPLAINED, since, end, clients=names),
     )
 
 

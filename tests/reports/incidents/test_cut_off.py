@@ -100,9 +100,29 @@ def test_what_befalls_it_again_soon_is_one_incident(later: float, incidents: int
         assert "10 packets of broker 1" in told[0].headline
 
 
-@pytest.mark.parametrize(("heard", "kinds"), [(20, ["client_unreachable"]), (10, ["client_unreachable"] * 2)])
-def test_a_member_that_its_group_lost_by_it_is_told_as_that(heard: float, kinds: list[str]) -> None:
-    silent = group_event("silence_begun", heard, member_id="c1-id", client_id="c1", client=H1)
-    lost = rebalance("session_timeout", 5, 30, trigger_member="c1-id", trigger_client_id="c1")
-    told = of(unheard(), sends(heard), sends(20.3), OTHER, rebalances=[lost], group_events=[silent])
-    assert [one.kind for one in told] == kinds
+@pytest.mark.parametrize(("expelled", "told"), [(30, False), (20.4, False), (20.2, True)])
+def test_a_member_that_its_group_lost_by_it_is_told_as_that(expelled: float, told: bool) -> None:
+    silent = group_event("silence_begun", 15, member_id="c1-id", client_id="c1", client=H1)
+    lost = rebalance("session_timeout", 5, expelled, trigger_member="c1-id", trigger_client_id="c1")
+    seen = of(unheard(), sends(15), sends(20.3), OTHER, rebalances=[lost], group_events=[silent])
+    assert any(one.headline.startswith("nothing comes of") for one in seen) == told
+    assert any("taken out of group shop" in one.headline for one in seen)
+
+
+@pytest.mark.parametrize(("hosts", "apart", "incidents"), [(3, 3, 1), (3, 3.1, 3), (2, 0, 2)])
+def test_hosts_that_are_cut_off_at_once_are_one_incident(hosts: int, apart: float, incidents: int) -> None:
+    clients = [f"10.0.9.{n}" for n in range(hosts)]
+    rows = [OTHER]
+    for n, client in enumerate(clients):
+        times = tuple(time + n * apart for time in (20.5, 20.7, 21.1, 23.5))
+        rows += [unheard(times, number=10 + n, client=client), sends(times[0] - 0.2, number=10 + n, client=client)]
+    connections = [
+        THEIRS,
+        *(connection(10 + n, client, client_id=f"p{n}", opened=1) for n, client in enumerate(clients)),
+    ]
+    others = [sends(time, number=2, client=H2) for time in (22, 25, 27, 29)]
+    told = found(tcp_health=rows + others, connections=connections, cluster_events=BROKERS)
+    assert len(told) == incidents
+    if incidents == 1:
+        assert names(told[0]) == ["p0", "p1", "p2", *clients]
+        assert told[0].headline.startswith("nothing comes of 3 hosts (p0, p1, p2) from ")
