@@ -149,7 +149,8 @@ def _incident(signs: Signs, together: Sequence[CutOff]) -> Incident:
     when = f"from {clock(since)} {'on' if back is None else f'to {clock(back)}'}"
     if len(hosts) == 1 and len(together) > 1:
         when = f"{len(together):,} times {when}"
-    who = signs.who(hosts[0]) if len(hosts) == 1 else f"{len(hosts):,} hosts ({listed(names or hosts)})"
+    several = f"{len(hosts):,} hosts{' and more' if len(hosts) == _MOST else ''}"
+    who = signs.who(hosts[0]) if len(hosts) == 1 else f"{several} ({listed(names or hosts)})"
     what = (
         "it was cut off, or its host stood still or went down"
         if len(hosts) == 1

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from kafkascope.reports.columns.words import clock
+from kafkascope.reports.incidents import cut_off
 from kafkascope.reports.incidents.incident import Incident
 from tests.reports.incidents.tables_of import (
     B1,
@@ -107,6 +108,15 @@ def test_a_member_that_its_group_lost_by_it_is_told_as_that(expelled: float, tol
     seen = of(unheard(), sends(15), sends(20.3), OTHER, rebalances=[lost], group_events=[silent])
     assert any(one.headline.startswith("nothing comes of") for one in seen) == told
     assert any("taken out of group shop" in one.headline for one in seen)
+
+
+def test_of_very_many_hosts_some_are_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cut_off, "_MOST", 4)
+    rows = [OTHER]
+    for n in range(6):
+        rows += [unheard(number=10 + n, client=f"10.0.9.{n}"), sends(20.3, number=10 + n, client=f"10.0.9.{n}")]
+    (one,) = of(*rows)
+    assert one.headline.startswith("nothing comes of 4 hosts and more (10.0.9.0, 10.0.9.1, 10.0.9.2, 10.0.9.3) from ")
 
 
 @pytest.mark.parametrize(("hosts", "apart", "incidents"), [(3, 3, 1), (3, 3.1, 3), (2, 0, 2)])
