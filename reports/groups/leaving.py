@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from kafkascope.decoders.errors import Error
 from kafkascope.reports.columns.words import in_seconds
-from kafkascope.reports.groups.body import rows, text
+from kafkascope.reports.groups.body import Json, rows, text
 from kafkascope.reports.groups.history import GroupLog
 from kafkascope.reports.groups.messages import Message
 from kafkascope.reports.vocabulary.events import EventKind
@@ -82,6 +82,13 @@ def refused_as(error: str, otherwise: EventKind) -> EventKind:
     if error in FENCED:
         return EventKind.FENCED
     return EventKind.COORDINATOR_UNAVAILABLE if error in NOT_HERE else otherwise
+
+
+def who_leaves(request: Json, response: Json) -> list[Json]:
+    """The members of a LeaveGroup; where the capture cut the request, those that its answer names (version 3 on)."""
+    if "memberId" in request:
+        return [request]
+    return rows(request.get("members")) or rows(response.get("members"))
 
 
 def trigger_by_reason(reason: str) -> Trigger | None:

@@ -21,7 +21,7 @@ from kafkascope.decoders.errors import Error, name_of
 from kafkascope.reports.groups.assignments import owned_of, topics_of
 from kafkascope.reports.groups.body import number, rows, text
 from kafkascope.reports.groups.history import GroupLog
-from kafkascope.reports.groups.leaving import FENCED, NOT_HERE
+from kafkascope.reports.groups.leaving import FENCED, NOT_HERE, who_leaves
 from kafkascope.reports.groups.messages import NO_REPEATS, Message
 from kafkascope.sniffer.columns import I64
 
@@ -97,6 +97,7 @@ class Leave:
     instance_id: str | None
     reason: str
     error: str | None
+    has_request: bool = True  # else the capture lacks what it says
 
     @property
     def packet(self) -> int | None:
@@ -238,6 +239,7 @@ class _FactReader:
         self._joined: dict[str, int] = {}  # the generation that each member is in
         self._synced: dict[str, int] = {}  # the latest one of which each member has its assignment
         self._busy: dict[int, int] = {}  # until when, by connection
+        self._on: dict[int, str] = {}  # the member that spoke last, by connection
         self._bodies: dict[str | None, tuple[str, int, str]] = {}
 
     def taken(self, message: Message) -> int:
@@ -344,9 +346,10 @@ class _FactReader:
 
     def leave(self, message: Message, at: int) -> None:
         request, response = message.request, message.response
-        members = rows(request.get("members"))
-        if "memberId" in request:
-            members = [request]
+        members = who_leaves(request, response)
+        has_request = bool(request.get("members") or "memberId" in request)
+        if not members and message.connection in self._on:  # it is cut before it names anybody
+            members = [{"memberId": self._on[message.connection]}]
         answers = rows(response.get("members"))
         for place, member in enumerate(members):
             code = number(answers[place].get("errorCode"), 0) if place < len(answers) else 0
@@ -361,6 +364,7 @@ class _FactReader:
                     instance_id=text(member.get("groupInstanceId")) or None,
                     reason=text(member.get("reason")),
                     error=error,
+                    has_request=has_request,
                 )
             )
 
@@ -402,6 +406,7 @@ class _FactReader:
         words.heard.frombytes(times)
         words.packets.frombytes(repeats.request_packet.tobytes())
         words.connections[message.connection] = None
+        self._on[message.connection] = member
 
 
 _READERS = {

@@ -437,6 +437,9 @@ class OpeningReader:
             return Trigger.REMOVED_BY_ADMIN, said, Strength.DONE if sure else Strength.FITS, []
         if leave.reason:
             return Trigger.MEMBER_LEFT, said, Strength.SAID, []
+        if not leave.has_request:
+            said = f"LeaveGroup of {client or member}, of which the capture lacks the reason"
+            return Trigger.MEMBER_LEFT, said, Strength.UNSEEN_REQUEST, []
         about = []
         if self._came_again(leave, member, client):
             text = (

@@ -14,6 +14,7 @@ from typing import Any
 from kafkascope.decoders.errors import name_of
 from kafkascope.reports.groups.assignments import owned_of, partitions_of, topics_of
 from kafkascope.reports.groups.body import Json, rows
+from kafkascope.reports.groups.leaving import who_leaves
 from kafkascope.reports.groups.messages import Message
 
 JOINS = 0  # the epoch with which a member begins
@@ -211,10 +212,8 @@ class BeatReader:
 
     def _leave(self, message: Message) -> Iterator[Beat]:
         request, answers = message.request, rows(message.response.get("members"))
-        members = request.get("members")
-        if members is None:
-            members = [{"memberId": request.get("memberId")}] if request else []
-        for place, member in enumerate(rows(members)):
+        members = who_leaves(request, message.response)
+        for place, member in enumerate(members):
             beat = _beat(message, CLASSIC, member.get("memberId") or "", LEAVES, None)
             beat.instance_id = member.get("groupInstanceId")
             beat.reason = member.get("reason") or None

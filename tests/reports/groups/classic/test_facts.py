@@ -267,6 +267,25 @@ def test_the_one_member_of_an_old_leave_group() -> None:
     assert [(each.member_id, each.error) for each in facts(said).leaves] == [("a~1", None)]
 
 
+@pytest.mark.parametrize(
+    ("connection", "response", "found"),
+    [
+        ("a", {"members": [{"memberId": "a~1", "groupInstanceId": "i", "errorCode": 0}]}, [("a~1", "i", False)]),
+        ("a", {}, [("a~1", None, False)]),  # who spoke on that connection before
+        ("b", {}, []),
+    ],
+)
+def test_of_a_leave_group_that_the_capture_cut_the_answer_tells_who_left(
+    connection: str, response: dict[str, Any], found: list[tuple[str, str | None, bool]]
+) -> None:
+    said = Conversation()
+    said.heartbeat(0, "a~1", 1)
+    said.say(10, "LeaveGroup", connection, {"groupId": "g"}, response)
+    leaves = facts(said).leaves
+    assert [(each.member_id, each.instance_id, each.has_request) for each in leaves] == found
+    assert [(each.reason, each.error) for each in leaves] == [("", None)] * len(found)
+
+
 def test_protocols_are_the_same_whatever_the_order_of_their_fields() -> None:
     said = Conversation()
     for at, protocol in enumerate(

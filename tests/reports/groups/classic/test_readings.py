@@ -808,6 +808,17 @@ def test_a_member_without_a_client_id_is_called_by_its_member_id(reason: str | N
     assert found.evidence[1].text == "c~1 is the first that is told of the rebalance (REBALANCE_IN_PROGRESS)"
 
 
+def test_of_a_leave_group_that_the_capture_cut_the_reason_is_not_known() -> None:
+    said = two_members()
+    said.leave(12_000, "b~1", "consumer poll timeout has expired.")
+    left = next(message for message in said.messages if message.api == "LeaveGroup")
+    left.request_text = "{}"
+    said.again(12_480, 2, {"a~1": {"t": [0, 1, 2, 3]}})
+    found = second_generation(said)
+    assert (found.trigger, found.trigger_client_id, found.certainty) == ("member_left", "b", Certainty.GUESSED)
+    assert found.evidence[0].text == "LeaveGroup of b, of which the capture lacks the reason"
+
+
 def test_a_static_member_is_not_called_by_its_instance_id() -> None:
     said = Conversation()
     leaves, told = (f"{each}-11111111-2222-3333-4444-555555555555" for each in ("one", "two"))

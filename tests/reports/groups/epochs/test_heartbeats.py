@@ -243,6 +243,8 @@ def test_a_classic_heartbeat_repeats_the_generation() -> None:
         ),
         ({"members": [{"memberId": "a~1"}]}, {}, "NOT_COORDINATOR", [("a~1", None, None, "NOT_COORDINATOR")]),
         (None, {}, None, []),
+        ({"groupId": "g"}, {}, None, []),  # the capture cut it; by the answer it is known who left
+        ({"groupId": "g"}, {"members": [{"memberId": "a~1"}]}, None, [("a~1", None, None, None)]),
     ],
 )
 def test_a_leave_has_a_beat_for_each_member_with_its_own_error(
