@@ -28,6 +28,7 @@ from kafkascope.sniffer.units import MILLISECOND_NS, SECOND_NS
 
 _SURE = {certainty.value: certainty for certainty in Certainty}
 _SHORTEST = SECOND_NS  # session that anybody has: brokers take none below group.min.session.timeout.ms, 6 s by default
+_MOST_OF_A_SESSION = 0.8  # the rest is for the broker's time and that of the capture point
 _QUIET = 0.3  # of the time from a member's last word to the end of its session: a host that is well says something
 
 
@@ -123,7 +124,20 @@ def losses(signs: Signs) -> list[Loss]:
                 }:
                     of_row.append(loss)
         found += [one for one in of_row if joins_on.get((row["group_id"], one.client_id), one.expelled) >= one.expelled]
-    return [one for one in found if one.last_word is None or one.expelled - one.last_word >= _SHORTEST]
+    return [one for one in found if one.last_word is None or one.expelled - one.last_word >= _least_silence(signs, one)]
+
+
+def _least_silence(signs: Signs, loss: Loss) -> float:
+    """Nanoseconds that a member must have said nothing to be lost: most of its session, if that is what began it.
+
+    Of what else happened in a rebalance the time is when that was told.
+    """
+    if loss.rebalance["trigger"] != Trigger.SESSION_TIMEOUT or loss.expelled != loss.rebalance["started"]:
+        return _SHORTEST
+    rows = reversed(signs.rebalances_of(loss.rebalance["group_id"], loss.expelled))
+    members = (member for row in rows for member in row["members"] or () if member["client_id"] == loss.client_id)
+    session = next((one["session_timeout_ms"] for one in members if one["session_timeout_ms"]), 0)
+    return max(_SHORTEST, _MOST_OF_A_SESSION * session * MILLISECOND_NS)
 
 
 def cut_off_by(signs: Signs, found: Sequence[Vanished], loss: Loss) -> Vanished | None:

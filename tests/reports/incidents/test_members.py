@@ -255,6 +255,17 @@ def test_no_session_is_as_short_as_that(heard: float, told: int) -> None:
     assert len(lost(group_events=[heard_last])) == told
 
 
+@pytest.mark.parametrize(("heard", "trigger", "told"), [(30, 1, 1), (32, 1, 1), (32.1, 1, 0), (32.1, 0, 1)])
+def test_who_was_heard_within_its_session_is_not_lost_by_its_end(heard: float, trigger: bool, told: int) -> None:
+    """What else happened in a rebalance is told for when it was seen."""
+    who = member("c1") | {"session_timeout_ms": 10_000}
+    before = rebalance("member_joined", 4, 10, members=[who])
+    silent = group_event("silence_begun", heard, member_id="c1-id", client_id="c1", client=H1)
+    also = {"trigger": "session_timeout", "client_id": "c1", "at": at(40), "packet": 1}
+    row = LOST if trigger else rebalance("member_joined", 5, 39, trigger_client_id="c2", contributing=[also])
+    assert len(lost(before, row, group_events=[silent])) == told
+
+
 def test_one_that_dies_again_and_again_at_the_same_record() -> None:
     silences = [group_event("silence_begun", 30 + n * 8, member_id=f"{n}", client_id="c1", client=H1) for n in range(3)]
     closed = [connection(n, opened=29 + n * 8, closed=30 + n * 8, how_closed="fin") for n in range(3)]
