@@ -65,10 +65,14 @@ def hosts_cut_off(signs: Signs) -> Iterator[Incident]:
 
 
 def cut_off(signs: Signs) -> list[CutOff]:
-    """All of them, by host and time. That others were heard by these brokers meanwhile shows who it is."""
+    """All of them, by host and time. That others were heard by these brokers meanwhile shows who it is.
+
+    Of a host that had closed its connection it means nothing: a container that ends is gone when its FIN is answered.
+    """
     by_host: dict[str, list[Unheard]] = defaultdict(list)
     for one in signs.once(sent_again):
-        if one.sender == "broker" and one.connect is None and address_alone(one.client) not in signs.brokers:
+        is_open = one.sender == "broker" and one.connect is None and one.again > one.to_closed
+        if is_open and address_alone(one.client) not in signs.brokers:
             by_host[one.client].append(one)
     hosts = sorted(sorted(by_host), key=lambda host: -sum(one.again for one in by_host[host]))[:_MOST]
     sent = _sent(signs, hosts)

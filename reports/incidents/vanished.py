@@ -22,7 +22,17 @@ from kafkascope.sniffer.units import SECOND_NS
 _SPAN_NS = 10 * SECOND_NS  # of a row of tcp_health
 ON_ITS_WAY_NS = SECOND_NS // 2
 """What was sent before packets began to vanish has come by then."""
-_UNHEARD = ("connection", "at", "sender", "client", "broker", "last", "timeout_retransmits", "unacked_since")
+_UNHEARD = (
+    "connection",
+    "at",
+    "sender",
+    "client",
+    "broker",
+    "last",
+    "timeout_retransmits",
+    "retransmits_to_closed",
+    "unacked_since",
+)
 _SAID = ("connection", "at", "sender", "client", "broker", "payload_in", "unacked_since")
 _SENT = ("connection", "at", "sender", "sent_in")
 
@@ -41,6 +51,7 @@ class Unheard:
     again: int  # how many times it was sent again
     connect: str | None = None  # unanswered, refused: it was a connect
     idle_since: int | None = None  # the last packet of the connection before; None: there was none
+    to_closed: int = 0  # how often it was sent again after the other side had closed
 
     @property
     def source(self) -> str:
@@ -234,6 +245,7 @@ def sent_again(signs: Signs) -> list[Unheard]:
                 last=run[-1]["last"],
                 again=sum(row["timeout_retransmits"] for row in run),
                 connect=how,
+                to_closed=sum(row["retransmits_to_closed"] or 0 for row in run),
             )
         )
     return found

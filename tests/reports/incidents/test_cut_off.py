@@ -84,6 +84,8 @@ def test_one_that_is_not_heard_again() -> None:
         ([unheard(), OTHER], False),  # nothing of it is in the capture
         ([unheard(client=B2), sends(20.3, client=B2), OTHER], False),  # of brokers their silence is told
         ([unheard(timeout_retransmits=0), sends(20.3), OTHER], False),
+        ([unheard(retransmits_to_closed=5), sends(20.3), OTHER], False),  # it had ended
+        ([unheard(retransmits_to_closed=4), sends(20.3), OTHER], True),
     ],
 )
 def test_only_of_hosts_that_say_nothing(rows: list[Row], told: bool) -> None:
