@@ -75,6 +75,8 @@ def lost(signs: Signs) -> Iterator[Incident]:
         by = cut_off_by(signs, out_of_reach, loss)
         if by is not None and (by.scope != Scope.CLIENT or hides(signs, loss.since, loss.expelled)):
             continue  # the incident of the path tells it, or the capture has nothing of anybody
+        if by is None and loss.last_word is not None and loss.expelled - loss.last_word < _least_silence(signs, loss):
+            continue  # it lives: what it says comes to its broker
         if by is None:
             fate = fate_of(signs, loss, of_brokers)
             known = loss.sure == Certainty.CERTAIN or (fate.settled and fate.kind == IncidentKind.CLIENT_DIED)
@@ -124,7 +126,7 @@ def losses(signs: Signs) -> list[Loss]:
                 }:
                     of_row.append(loss)
         found += [one for one in of_row if joins_on.get((row["group_id"], one.client_id), one.expelled) >= one.expelled]
-    return [one for one in found if one.last_word is None or one.expelled - one.last_word >= _least_silence(signs, one)]
+    return found
 
 
 def _least_silence(signs: Signs, loss: Loss) -> float:
