@@ -16,6 +16,7 @@ from kafkascope.reports.incidents import awaited
 from kafkascope.reports.incidents.blackouts import hides
 from kafkascope.reports.incidents.incident import Effect, Incident, Subject, Weighed, in_words
 from kafkascope.reports.incidents.members import losses
+from kafkascope.reports.incidents.runs import in_runs
 from kafkascope.reports.incidents.signs import Life, Signs
 from kafkascope.reports.incidents.vanished import ON_ITS_WAY_NS, Unheard, sent_again
 from kafkascope.reports.vocabulary.finding_kinds import Severity
@@ -47,16 +48,17 @@ def hosts_cut_off(signs: Signs) -> Iterator[Incident]:
     """
     known = [(loss.host, loss.since, loss.expelled) for loss in signs.once(losses)]
     known += [(one.loss.host, one.since, signs.end) for one in signs.once(awaited.found)]
-    of_host: list[list[CutOff]] = []
+    untold = []
     for one in signs.once(cut_off):
         until = signs.end if one.back is None else one.back
-        if any(host == one.host and since <= until and one.since <= lost for host, since, lost in known):
-            continue
-        before = of_host[-1][-1] if of_host else None
-        if before is None or before.host != one.host or one.since - (before.back or one.since) > _SAME_NS:
-            of_host.append([])
-        of_host[-1].append(one)
-    for run in _at_once(of_host):
+        if not any(host == one.host and since <= until and one.since <= lost for host, since, lost in known):
+            untold.append(one)
+    of_hosts = in_runs(
+        untold, lambda run, one: one.host == run[-1].host and one.since - (run[-1].back or one.since) <= _SAME_NS
+    )
+    begins = sorted(of_hosts, key=lambda times: (times[0].since, times[0].host))
+    apart = threshold("crashes_apart") * SECOND_NS
+    for run in in_runs(begins, lambda run, times: times[0].since - run[-1][0].since <= apart):
         together = [one for times in run for one in times]
         if len(run) >= threshold("hosts_in_turn"):
             yield _incident(signs, together)
@@ -78,7 +80,8 @@ def cut_off(signs: Signs) -> list[CutOff]:
     sent = _sent(signs, hosts)
     found = []
     for host in sorted(hosts):
-        for run in _runs(sorted(by_host[host], key=lambda one: (one.since, one.connection))):
+        in_order = sorted(by_host[host], key=lambda one: (one.since, one.connection))
+        for run in in_runs(in_order, lambda run, one: one.since <= max(each.last for each in run)):
             since, last = run[0].since, max(one.last for one in run)
             before = [at for at in sent[host] if at <= since + ON_ITS_WAY_NS]
             meanwhile = [at for at in sent[host] if since + ON_ITS_WAY_NS < at < last]
@@ -95,29 +98,6 @@ def _sent(signs: Signs, hosts: Sequence[str]) -> dict[str, list[int]]:
     for row in signs.rows("tcp_health", _SENT, where) if hosts else ():
         times[row["client"]].update(Life(row).tenths("sent_in"))
     return defaultdict(list, {host: sorted(of_host) for host, of_host in times.items()})
-
-
-def _at_once(of_host: Sequence[list[CutOff]]) -> Iterator[list[list[CutOff]]]:
-    """Times of hosts that begin together."""
-    run: list[list[CutOff]] = []
-    for times in sorted(of_host, key=lambda times: (times[0].since, times[0].host)):
-        if run and times[0].since - run[-1][0].since > threshold("crashes_apart") * SECOND_NS:
-            yield run
-            run = []
-        run.append(times)
-    if run:
-        yield run
-
-
-def _runs(of_host: Sequence[Unheard]) -> Iterator[list[Unheard]]:
-    """What overlaps in time."""
-    run: list[Unheard] = []
-    for one in of_host:
-        if run and one.since > max(each.last for each in run):
-            yield run
-            run = []
-        run.append(one)
-    yield run
 
 
 def _others_heard(signs: Signs, run: Sequence[Unheard], last: int) -> bool:

@@ -11,6 +11,7 @@ from kafkascope.reports.columns.name_lists import listed
 from kafkascope.reports.columns.text import counted
 from kafkascope.reports.columns.words import clock
 from kafkascope.reports.incidents.incident import Effect, Incident, Subject, Weighed
+from kafkascope.reports.incidents.runs import in_runs
 from kafkascope.reports.incidents.signs import Row, Signs
 from kafkascope.reports.vocabulary.finding_kinds import Severity
 from kafkascope.reports.vocabulary.incident_kinds import IncidentKind, Role
@@ -74,11 +75,8 @@ def _incident(signs: Signs, group: str, found: _Deployment) -> Incident:
 
 def _in_turn(rows: Sequence[Row]) -> list[_Deployment]:
     """Members that left and came back soon, under their names, one soon after the other."""
-    runs: list[list[tuple[Row, Row, str]]] = []
-    for turn in _turns(rows):
-        if not runs or turn[0]["started"] > runs[-1][-1][1]["started"] + threshold("deployed_after") * SECOND_NS:
-            runs.append([])
-        runs[-1].append(turn)
+    after = threshold("deployed_after") * SECOND_NS
+    runs = in_runs(_turns(rows), lambda run, turn: bool(turn[0]["started"] <= run[-1][1]["started"] + after))
     return [_of_turns(run) for run in runs if len({name for *_, name in run}) >= threshold("deployed_members")]
 
 

@@ -17,6 +17,7 @@ from kafkascope.reports.incidents.brokers import Outage, out_at, outages
 from kafkascope.reports.incidents.costs import of_rebalances
 from kafkascope.reports.incidents.incident import Incident, Subject, Weighed
 from kafkascope.reports.incidents.incident import in_words as outcome
+from kafkascope.reports.incidents.runs import in_runs
 from kafkascope.reports.incidents.signs import Row, Signs, between, group_of
 from kafkascope.reports.incidents.stuck import AT_THE_RECORD, Beginning, beginnings, in_offsets
 from kafkascope.reports.incidents.vanished import Scope, Vanished, vanished
@@ -75,9 +76,9 @@ def lost(signs: Signs) -> Iterator[Incident]:
         by = cut_off_by(signs, out_of_reach, loss)
         if by is not None and (by.scope != Scope.CLIENT or hides(signs, loss.since, loss.expelled)):
             continue  # the incident of the path tells it, or the capture has nothing of anybody
-        if by is None and loss.last_word is not None and loss.expelled - loss.last_word < _least_silence(signs, loss):
-            continue  # it lives: what it says comes to its broker
         if by is None:
+            if loss.last_word is not None and loss.expelled - loss.last_word < _least_silence(signs, loss):
+                continue  # it lives: what it says comes to its broker
             fate = fate_of(signs, loss, of_brokers)
             known = loss.sure == Certainty.CERTAIN or (fate.settled and fate.kind == IncidentKind.CLIENT_DIED)
             if not known and may_have_spoken(signs, loss):
@@ -185,14 +186,9 @@ def _loss(signs: Signs, row: Row, client_id: str | None, member_id: str | None, 
 
 def _runs(of_host: Sequence[tuple[Loss, Fate]]) -> Iterator[_Run]:
     """Losses of one host that belong to one trouble: of groups that lost it at once, or again soon."""
-    run: _Run = []
-    for one in sorted(of_host, key=lambda one: (one[0].expelled, one[0].rebalance["group_id"])):
-        if run and one[0].expelled - run[-1][0].expelled > threshold("one_trouble") * SECOND_NS:
-            yield run
-            run = []
-        run.append(one)
-    if run:
-        yield run
+    apart = threshold("one_trouble") * SECOND_NS
+    in_order = sorted(of_host, key=lambda one: (one[0].expelled, one[0].rebalance["group_id"]))
+    return in_runs(in_order, lambda run, one: one[0].expelled - run[-1][0].expelled <= apart)
 
 
 def _put_together(runs: Sequence[_Run]) -> Iterator[_Run]:
@@ -219,17 +215,13 @@ def _put_together(runs: Sequence[_Run]) -> Iterator[_Run]:
 
 def _in_turn(runs: Sequence[_Run], within: str, over: Callable[[_Run], int]) -> Iterator[_Run]:
     """Runs of several hosts as one, each of which begins within a time (threshold) after the one before was over."""
-    together: list[_Run] = []
-    for run in sorted(runs, key=lambda run: (run[0][0].since, run[0][0].host or "")):
-        if together and run[0][0].since - over(together[-1]) > threshold(within) * SECOND_NS:
-            yield from _as_one(together)
-            together = []
-        together.append(run)
-    yield from _as_one(together)
-
-
-def _as_one(together: list[_Run]) -> list[_Run]:
-    return [[one for run in together for one in run]] if len(together) >= threshold("hosts_in_turn") else together
+    apart = threshold(within) * SECOND_NS
+    in_order = sorted(runs, key=lambda run: (run[0][0].since, run[0][0].host or ""))
+    for together in in_runs(in_order, lambda before, run: run[0][0].since - over(before[-1]) <= apart):
+        if len(together) >= threshold("hosts_in_turn"):
+            yield [one for run in together for one in run]
+        else:
+            yield from together
 
 
 def _lost(signs: Signs, run: Sequence[tuple[Loss, Fate]]) -> Incident:

@@ -18,6 +18,7 @@ from kafkascope.reports.incidents.incident import in_words as outcome
 from kafkascope.reports.incidents.members import Loss, cut_off_by, losses, returned
 from kafkascope.reports.incidents.network import by_common_host
 from kafkascope.reports.incidents.replication import held_up_between
+from kafkascope.reports.incidents.runs import in_runs
 from kafkascope.reports.incidents.signs import Row, Signs
 from kafkascope.reports.incidents.vanished import Scope, Unheard, Vanished, vanished
 from kafkascope.reports.vocabulary.finding_kinds import Severity
@@ -77,14 +78,9 @@ def blocked(signs: Signs) -> Iterator[Incident]:
 
 def _at_once(found: Iterable[Vanished]) -> Iterator[list[Vanished]]:
     """Those that are one trouble: that begin while others are not over, or soon after."""
-    run: list[Vanished] = []
-    for one in sorted(found, key=lambda one: (one.since, one.client, one.broker)):
-        if run and one.since - max(each.last for each in run) > threshold("one_trouble") * SECOND_NS:
-            yield run
-            run = []
-        run.append(one)
-    if run:
-        yield run
+    apart = threshold("one_trouble") * SECOND_NS
+    in_order = sorted(found, key=lambda one: (one.since, one.client, one.broker))
+    return in_runs(in_order, lambda run, one: one.since - max(each.last for each in run) <= apart)
 
 
 def _path(signs: Signs, host: str, together: Sequence[Vanished], lost: Sequence[Loss]) -> Incident:

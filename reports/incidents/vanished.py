@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from itertools import chain
+from operator import itemgetter
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -15,6 +16,7 @@ import pyarrow.compute as pc
 from kafkascope.reports.columns.arrow import moment
 from kafkascope.reports.columns.tenths import TENTH_NS
 from kafkascope.reports.columns.text import address, address_alone
+from kafkascope.reports.incidents.runs import in_runs
 from kafkascope.reports.incidents.signs import Row, Signs
 from kafkascope.reports.vocabulary.thresholds import threshold
 from kafkascope.sniffer.units import SECOND_NS
@@ -215,16 +217,8 @@ def sent_again(signs: Signs) -> list[Unheard]:
     where = pc.field("unacked_since").is_valid() & (pc.field("timeout_retransmits") > 0)
     rows = signs.rows("tcp_health", _UNHEARD, where)
     rows.sort(key=lambda row: (row["connection"], row["sender"], row["at"]))
-    runs: list[list[Row]] = []
-    for row in rows:
-        before = runs[-1][-1] if runs else None
-        if (
-            before is None
-            or (before["connection"], before["sender"]) != (row["connection"], row["sender"])
-            or row["unacked_since"] > before["last"]
-        ):
-            runs.append([])
-        runs[-1].append(row)
+    whose = itemgetter("connection", "sender")
+    runs = in_runs(rows, lambda run, row: whose(run[-1]) == whose(row) and row["unacked_since"] <= run[-1]["last"])
     long = [run for run in runs if run[-1]["last"] - run[0]["unacked_since"] >= threshold("cut_off") * SECOND_NS]
     connects = signs.connections_by_number([run[0]["connection"] for run in long])
     found = []

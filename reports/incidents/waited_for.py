@@ -67,9 +67,8 @@ def waited_for(signs: Signs) -> Iterator[Incident]:
             continue  # there may have been several: who has the newest epoch is not known either
         if name and ms >= least and row["stable"] is not None and row["trigger"] not in _TOLD:
             late[row["group_id"]].append(Late(row["started"], name, ms, came=True, rebalance=row))
-    for row, one in _told_long_before(signs, least):
-        if (row["last_by_ms"] or 0) < least:  # else it is known who came last
-            late[row["group_id"]].append(one)
+    for group, one in _told_long_before(signs, least):
+        late[group].append(one)
     for row in signs.latest_rebalances:
         ms = (signs.end - (row["started"] or signs.end)) / MILLISECOND_NS
         if row["stable"] is None and not row["members"] and ms >= least:
@@ -82,42 +81,52 @@ def waited_for(signs: Signs) -> Iterator[Incident]:
             yield _waited_for(signs, group, found)
 
 
-def _told_long_before(signs: Signs, least: float) -> Iterator[tuple[Row, Late]]:
-    """Members that were told of a rebalance by a heartbeat so many milliseconds before they joined, and lived.
+def _told_long_before(signs: Signs, least: float) -> Iterator[tuple[str, Late]]:
+    """Groups with members that joined so many milliseconds after a heartbeat told them to, and lived meanwhile.
 
-    The others are not in the capture, or several were as late.
+    Of rebalances of which it is not known that one came so much later: the others are not in the capture, or several
+    were as late.
     """
+    late = [(group, row["stable"], one) for group, row, one in _late_joins(signs, least)]
+    if not late:
+        return
+    since, until = min(one.begun for *_, one in late), max(stable for _, stable, _ in late)
+    refused = _refused(signs, sorted({group for group, *_ in late}), since, until)
+    for group, stable, one in late:
+        half = one.begun + one.ms * MILLISECOND_NS / 2
+        if any(half <= at <= stable for at in refused.get((group, one.client_id), ())):
+            yield group, one
+
+
+def _late_joins(signs: Signs, least: float) -> Iterator[tuple[str, Row, Late]]:
+    """The same with their rebalances, whether they lived or not."""
     long = [
         row
         for row in signs.rebalances
         if row["trigger"] not in _TOLD
+        and (row["last_by_ms"] or 0) < least
         and None not in (row["started"], row["stable"])
         and row["stable"] - row["started"] >= least * MILLISECOND_NS
     ]
-    groups = sorted({row["group_id"] for row in long})
-    said = pc.field("event").isin([EventKind.HEARTBEAT_REFUSED, EventKind.JOINED])
+    if not long:
+        return
+    where = pc.field("event").isin([EventKind.HEARTBEAT_REFUSED, EventKind.JOINED])
+    where &= pc.field("group_id").isin(sorted({row["group_id"] for row in long}))
     events: dict[str, list[Row]] = defaultdict(list)
-    for event in signs.rows("group_events", _EVENT, said & pc.field("group_id").isin(groups)) if groups else ():
+    rows = signs.rows("group_events", _EVENT, where)
+    for event in sorted(rows, key=lambda event: (event["at"], event["member_id"] or "")):
         events[event["group_id"]].append(event)
-    for of_group in events.values():
-        of_group.sort(key=lambda event: (event["at"], event["member_id"] or ""))
-    late: list[tuple[Row, Late]] = []
     for row in long:
+        group = row["group_id"]
         told: dict[str, Row] = {}
-        for event in between(events[row["group_id"]], row["started"], row["stable"]):
+        for event in between(events[group], row["started"], row["stable"]):
             if event["event"] == EventKind.JOINED:
                 first = told.pop(event["member_id"], event)
                 ms = (event["at"] - first["at"]) / MILLISECOND_NS
                 if ms >= least and first["client_id"]:
-                    late.append((row, Late(first["at"], first["client_id"], ms, True, row, True)))
+                    yield group, row, Late(first["at"], first["client_id"], ms, came=True, rebalance=row, was_told=True)
             elif event["detail"] == Error.REBALANCE_IN_PROGRESS:
                 told.setdefault(event["member_id"], event)
-    since, until = min((one.begun for _, one in late), default=0), max((row["stable"] for row, _ in late), default=0)
-    refused = _refused(signs, sorted({row["group_id"] for row, _ in late}), since, until) if late else {}
-    for row, one in late:
-        times = refused.get((row["group_id"], one.client_id), [])
-        if any(one.begun + one.ms * MILLISECOND_NS / 2 <= at <= row["stable"] for at in times):
-            yield row, one
 
 
 def _refused(signs: Signs, groups: Sequence[str], since: int, until: int) -> dict[tuple[str, str], list[int]]:
