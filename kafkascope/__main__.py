@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 
 
@@ -17,6 +18,7 @@ def sniff_main() -> None:
 
 def _run(entry: str) -> None:
     """What takes the words of a command. Ctrl-C while it is imported ends the program without a traceback."""
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # numpy would start a thread a core for matrices; here are none
     is_heard = signal.getsignal(signal.SIGINT) is signal.default_int_handler
     if is_heard:
         signal.signal(signal.SIGINT, signal.SIG_DFL)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from kafkascope.decoders.errors import Error
 from kafkascope.reports.columns.text import counted
-from kafkascope.reports.columns.words import in_seconds
+from kafkascope.reports.columns.words import duration, in_seconds
 from kafkascope.reports.findings.finding import OF_CLIENT, Finding, Observation
 from kafkascope.reports.measures.client_facts import CAPTURE, NO_NAME, Fact
 from kafkascope.reports.vocabulary.finding_kinds import Severity
@@ -407,10 +407,12 @@ def _throttled(facts: ClientFacts) -> Iterator[Finding]:
         return
     total = sum(by_span.values())
     worst = max(f.most or 0 for f in throttled)
+    brokers = len({f.broker for f in throttled})
     yield _finding(
         Severity.WARNING,
         "throttled",
-        f"Held back by a quota for {in_seconds(total)} in all, {worst} ms at once",
+        f"Held back by a quota for up to {duration(worst)} at once, {in_seconds(total)} in all"
+        + (f" by {brokers} brokers" if brokers > 1 else ""),
         facts,
         throttled,
         [

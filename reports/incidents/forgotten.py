@@ -13,7 +13,7 @@ from kafkascope.reports.columns.words import clock
 from kafkascope.reports.groups.body import body_of, listed_offsets
 from kafkascope.reports.incidents.incident import Effect, Incident, Subject, Weighed
 from kafkascope.reports.incidents.incident import in_words as outcome
-from kafkascope.reports.incidents.planned import changes_made, named_in
+from kafkascope.reports.incidents.planned import changes_made, named_in, topics_deleted
 from kafkascope.reports.incidents.signs import Row, Signs
 from kafkascope.reports.vocabulary.finding_kinds import Severity
 from kafkascope.reports.vocabulary.incident_kinds import IncidentKind, Role
@@ -26,17 +26,20 @@ _BACK_TO = (
 )
 _TWICE = "See that the application may be given records a second time."
 _WITH_PACKETS = 12  # of the rows of a group: more than a person looks up
-_DELETIONS = ("OffsetDelete", "DeleteGroups", "DeleteTopics")  # with a topic go its offsets, of all groups
+_DELETIONS = ("OffsetDelete", "DeleteGroups")
 
 
 def offsets_forgotten(signs: Signs) -> Iterator[Incident]:
-    """Members that were told nothing is committed where something had been, and did not go on where they would have."""
+    """Members that were told nothing is committed where something had been, and did not go on where they would have.
+
+    What had been committed of a topic that somebody has deleted since is of a log that is gone, as is told with that.
+    """
     by_group: dict[str, list[Row]] = defaultdict(list)
     never: dict[str, list[Row]] = defaultdict(list)
     for row in signs.rows("forgotten_commits"):
         if row["committed_offset"] is None:
             never[row["group_id"]].append(row)
-        elif row["read_from"] != row["committed_offset"]:
+        elif row["read_from"] != row["committed_offset"] and not _is_of_another_log(signs, row):
             by_group[row["group_id"]].append(row)
     for rows in (*by_group.values(), *never.values()):
         rows.sort(key=lambda row: (row["at"], row["topic"], row["partition"]))
@@ -46,6 +49,11 @@ def offsets_forgotten(signs: Signs) -> Iterator[Incident]:
         yield _forgotten(signs, group, rows, packets)
     for group, rows in sorted(never.items()):
         yield _never_committed(signs, group, rows)
+
+
+def _is_of_another_log(signs: Signs, row: Row) -> bool:
+    deleted = signs.once(topics_deleted).get(row["topic"], ())
+    return any(row["committed_at"] <= deletion["requested"] <= row["at"] for deletion in deleted)
 
 
 def _sent_there(signs: Signs, never: Mapping[str, Sequence[Row]]) -> dict[str, list[Row]]:
@@ -192,8 +200,7 @@ def _deletions(signs: Signs, group: str, topics: set[str], since: int, until: in
     for row in signs.once(changes_made):
         if row["api"] in _DELETIONS and since <= row["requested"] <= until:
             named = set(named_in(row["request"]))
-            of_group = (Role.GROUP, group) in named
             of_topics = not topics.isdisjoint(name for role, name in named if role == Role.TOPIC)
-            if {"DeleteGroups": of_group, "DeleteTopics": of_topics}.get(row["api"], of_group and of_topics):
+            if (Role.GROUP, group) in named and (of_topics or row["api"] == "DeleteGroups"):
                 found.append(row)
     return found

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 
 import pyarrow.compute as pc
 
@@ -12,6 +13,7 @@ from kafkascope.decoders.errors import Error
 from kafkascope.reports.columns.name_lists import in_words, listed
 from kafkascope.reports.columns.words import clock
 from kafkascope.reports.incidents.incident import Effect, Incident, Subject, Weighed
+from kafkascope.reports.incidents.planned import changes_made, named_in, topics_deleted
 from kafkascope.reports.incidents.signs import Row, Signs, is_of_broker
 from kafkascope.reports.vocabulary.finding_kinds import Severity
 from kafkascope.reports.vocabulary.incident_kinds import IncidentKind, Role
@@ -30,11 +32,17 @@ _ADVICE_BEYOND = (
 
 
 def offsets_lost(signs: Signs) -> Iterator[Incident]:
-    """Consumers whose position is no longer in the log; followers among the brokers find that out for themselves."""
+    """Consumers whose position is no longer in the log; followers among the brokers find that out for themselves.
+
+    Those of topics that somebody has deleted are told with that.
+    """
     by_topic: dict[str, list[Row]] = defaultdict(list)
     for row in signs.errors:
-        if row["error"] == Error.OFFSET_OUT_OF_RANGE and row["topic"] and not is_of_broker(row["client_id"]):
-            by_topic[row["topic"]].append(row)
+        topic = row["topic"]
+        if row["error"] != Error.OFFSET_OUT_OF_RANGE or not topic or is_of_broker(row["client_id"]):
+            continue
+        if all(row["first"] < deletion["requested"] for deletion in signs.once(topics_deleted).get(topic, ())):
+            by_topic[topic].append(row)
     for topic, rows in sorted(by_topic.items()):
         since, until = rows[0]["first"], max(row["last"] for row in rows)
         names = sorted({row["client_id"] for row in rows if row["client_id"]})
@@ -44,7 +52,14 @@ def offsets_lost(signs: Signs) -> Iterator[Incident]:
         skipped = _skipped(signs, topic, since, names)
         partitions = sorted({f"{topic}-{row['partition']}" for row in rows if row["partition"] is not None})
         lost = skipped.records
-        why = "it lies behind the end of the log" if skipped.is_beyond else "the log does not have it any more"
+        deletion = None if skipped.is_beyond else _deletion(signs, topic, since)
+        why = (
+            f"{deletion['client_id'] or '?'} ({deletion['host']}) had records deleted at {clock(deletion['requested'])}"
+            if deletion
+            else "it lies behind the end of the log"
+            if skipped.is_beyond
+            else "the log does not have it any more"
+        )
         cost = f"; {lost:,} records were deleted before they were read" if lost else ""
         effects = [Effect("partitions", f"positions lost in {in_words(partitions)}", len(partitions))]
         if lost:
@@ -62,15 +77,22 @@ def offsets_lost(signs: Signs) -> Iterator[Incident]:
             ended=until,
             headline=f"{listed(names or ['a consumer'])}{f' of group {listed(groups)}' if groups else ''} lost its "
             f"position in {in_words(partitions)} at {clock(since)}: {why}{cost}",
-            evidence=tuple(
-                Weighed(
-                    f"Fetch of {topic}-{row['partition']} by {row['client_id']} answered OFFSET_OUT_OF_RANGE by "
-                    f"{row['broker']}",
-                    row["first_packet"],
-                    row["first"],
-                    0.95,
-                )
-                for row in rows
+            evidence=(
+                *(
+                    Weighed(f"DeleteRecords of {one['client_id'] or '?'}", one["request_packet"], one["requested"], 0.9)
+                    for one in (deletion,)
+                    if one
+                ),
+                *(
+                    Weighed(
+                        f"Fetch of {topic}-{row['partition']} by {row['client_id']} answered OFFSET_OUT_OF_RANGE by "
+                        f"{row['broker']}",
+                        row["first_packet"],
+                        row["first"],
+                        0.95,
+                    )
+                    for row in rows
+                ),
             ),
             advice=_ADVICE_BEYOND if skipped.is_beyond else _ADVICE_DELETED,
             cost_ms=(until - since) / MILLISECOND_NS,
@@ -79,6 +101,21 @@ def offsets_lost(signs: Signs) -> Iterator[Incident]:
                 ("consumer_stuck", "lag_growing", "commits_stopped", "read_again"), since, until, groups=groups
             ),
         )
+
+
+def _deletion(signs: Signs, topic: str, until: int) -> Row | None:
+    """The last request before a time by which somebody had records of a topic deleted."""
+    return max(
+        (
+            row
+            for row in signs.once(changes_made)
+            if row["api"] == "DeleteRecords"
+            and row["requested"] <= until
+            and topic in {name for _, name in named_in(row["request"])}
+        ),
+        key=itemgetter("requested"),
+        default=None,
+    )
 
 
 def _readers(signs: Signs, client_id: str, topic: str) -> set[str]:

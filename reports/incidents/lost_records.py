@@ -86,18 +86,24 @@ class Loss:
         """How many, at least."""
         return int(self.end - self.later["base_offset"])
 
+    @property
+    def places(self) -> set[tuple[str, bool]]:
+        """The brokers that had confirmed them, and that lack them."""
+        return {(self.earlier["place"], False), (self.later["place"], True)}
+
 
 def lost(signs: Signs) -> Iterator[Incident]:
-    """Incidents of records that are gone: one for all partitions of which a broker lacks some, within a minute."""
-    runs: dict[str, list[list[Loss]]] = defaultdict(list)
+    """Incidents of records that are gone: one for all that the same brokers had confirmed, or lack, within a minute."""
+    runs: list[list[Loss]] = []
     for loss in sorted(_losses(signs), key=lambda one: (one.later["at"], one.topic, one.partition)):
-        of_place = runs[loss.later["place"]]
-        if of_place and loss.later["at"] - of_place[-1][-1].later["at"] <= threshold("one_trouble") * SECOND_NS:
-            of_place[-1].append(loss)
+        for run in reversed(runs):
+            is_soon = loss.later["at"] - run[-1].later["at"] <= threshold("one_trouble") * SECOND_NS
+            if is_soon and any(loss.places & one.places for one in run):
+                run.append(loss)
+                break
         else:
-            of_place.append([loss])
-    for _, of_place in sorted(runs.items()):
-        yield from (_lost(signs, run) for run in of_place)
+            runs.append([loss])
+    yield from (_lost(signs, run) for run in runs)
 
 
 def _losses(signs: Signs) -> Iterator[Loss]:
@@ -246,9 +252,14 @@ def _lost(signs: Signs, run: Sequence[Loss]) -> Incident:
     partitions = partitions_in_words(f"{loss.topic}-{loss.partition}" for loss in run)
     records = min(sum(loss.records for loss in run), np.iinfo(np.int64).max)
     givers = sorted({signs.where(loss.earlier["place"]) for loss in run})
-    place = signs.where(first.later["place"])
+    places = sorted({signs.where(loss.later["place"]) for loss in run})
     names = sorted({loss.earlier["client_id"] for loss in run if loss.earlier["client_id"]})
-    who = "it" if givers == [place] else listed([signs.broker_words(one, first.earlier["at"]) for one in givers])
+    lacking = listed([signs.broker_words(one, since) for one in places])
+    if len(places) == 1:
+        does, it, gives = "lacks", "it", "it gives"
+    else:
+        does, it, gives = "lack", "they", "they give"
+    who = it if givers == places else listed([signs.broker_words(one, first.earlier["at"]) for one in givers])
     effects = (Effect("records", f"at least {counted(records, 'confirmed record')} lost", records),)
     return Incident(
         kind=IncidentKind.RECORDS_LOST,
@@ -256,13 +267,13 @@ def _lost(signs: Signs, run: Sequence[Loss]) -> Incident:
         certainty=Certainty.CERTAIN,
         subjects=(
             *(Subject(Role.TOPIC, topic) for topic in topics),
-            *signs.broker(place, since),
+            *(subject for place in places for subject in signs.broker(place, since)),
             *(Subject(Role.CLIENT, name) for name in names),
         ),
         started=since,
         ended=run[-1].later["at"],
-        headline=f"{signs.broker_words(place, since)} lacks records of {partitions} that {who} had confirmed: from "
-        f"{clock(since)} on it gives their offsets to others" + in_words(effects),
+        headline=f"{lacking} {does} records of {partitions} that {who} had confirmed: from {clock(since)} on {gives} "
+        "their offsets to others" + in_words(effects),
         evidence=tuple(
             Weighed(
                 f"{loss.topic}-{loss.partition}: offset {loss.later['base_offset']} was given to a batch of "

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby, pairwise
 
 import pyarrow.compute as pc
 
 from kafkascope.decoders.errors import Error
+from kafkascope.reports.columns.name_lists import in_words as partitions_in_words
 from kafkascope.reports.columns.name_lists import listed
 from kafkascope.reports.columns.text import counted
 from kafkascope.reports.columns.words import clock, duration
@@ -103,7 +104,7 @@ def changes(signs: Signs) -> Iterator[Incident]:
             f"{api} {counted(count, 'time')}{f' ({listed(about[api])})' if about[api] else ''}"
             for api, count in counts.items()
         )
-        missed, findings = _missed(signs, [row for row in made if row["api"] == "DeleteTopics"])
+        missed, findings = _missed(signs, (row for row in made if row["api"] == "DeleteTopics"))
         costs, _, rebalances = of_rebalances(_rebalanced(signs, made))
         yield Incident(
             kind=IncidentKind.ADMIN_ACTION,
@@ -154,20 +155,28 @@ def _rebalanced(signs: Signs, made: Sequence[Row]) -> list[Row]:
     ]
 
 
-def _missed(signs: Signs, deletions: Sequence[Row]) -> tuple[tuple[Effect, ...], frozenset[str]]:
+def topics_deleted(signs: Signs) -> dict[str, list[Row]]:
+    """Requests by which topics were deleted, by topic, in order of time."""
+    return _by_topic(row for row in signs.once(changes_made) if row["api"] == "DeleteTopics")
+
+
+def _by_topic(rows: Iterable[Row]) -> dict[str, list[Row]]:
+    found: dict[str, list[Row]] = defaultdict(list)
+    for row in rows:
+        for _, topic in named_in(row["request"]):
+            found[topic].append(row)
+    return found
+
+
+def _missed(signs: Signs, made: Iterable[Row]) -> tuple[tuple[Effect, ...], frozenset[str]]:
     """What came of topics that were deleted while clients used them: errors, and the findings that these explain."""
-    deleted: dict[str, list[tuple[int, int]]] = defaultdict(list)  # by topic: from when to when errors are of it
-    for deletion in deletions:
-        until = deletion["answered"] + int(threshold("one_trouble") * SECOND_NS)
-        for _, topic in named_in(deletion["request"]):
-            deleted[topic].append((deletion["requested"], until))
+    deleted = _by_topic(made)
     rows = [
         row
         for row in (signs.errors if deleted else ())
-        if row["error"] in _GONE
-        and row["client_id"]
+        if row["client_id"]
         and not is_of_broker(row["client_id"])
-        and any(since <= row["first"] <= until for since, until in deleted.get(row["topic"] or "", ()))
+        and any(_comes_of(row, deletion) for deletion in deleted.get(row["topic"] or "", ()))
     ]
     if not rows:
         return (), frozenset()
@@ -176,7 +185,19 @@ def _missed(signs: Signs, deletions: Sequence[Row]) -> tuple[tuple[Effect, ...],
     count, lasted = sum(row["count"] for row in rows), (until - since) / MILLISECOND_NS
     whose = listed(sorted({row["topic"] for row in rows}))
     text = f"{counted(count, 'error')} of {listed(names)} about {whose}, which they used, for {duration(lasted)}"
-    return (Effect("errors", text, count, lasted),), signs.explained(_OF_GONE, since, until, clients=names)
+    effects = [Effect("errors", text, count, lasted)]
+    if lost := sorted(
+        {f"{row['topic']}-{row['partition']}" for row in rows if row["error"] == Error.OFFSET_OUT_OF_RANGE}
+    ):
+        effects.append(Effect("partitions", f"positions lost in {partitions_in_words(lost)}", len(lost)))
+    return tuple(effects), signs.explained(_OF_GONE, since, until, clients=names)
+
+
+def _comes_of(error: Row, deletion: Row) -> bool:
+    """Whether an error about a topic comes of its deletion. A position may be missed long after the topic was."""
+    until = deletion["answered"] + int(threshold("one_trouble") * SECOND_NS)
+    is_of_it = error["error"] == Error.OFFSET_OUT_OF_RANGE or (error["error"] in _GONE and error["first"] <= until)
+    return bool(deletion["requested"] <= error["first"] and is_of_it)
 
 
 def named_in(request: str | None) -> Iterator[tuple[Role | None, str]]:

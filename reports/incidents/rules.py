@@ -187,7 +187,7 @@ RULES: tuple[Rule, ...] = (
     _rule(lost_records.lost, "batches exchanges errors connections cluster_events", IncidentKind.RECORDS_LOST),
     _rule(
         lost_positions.offsets_lost,
-        "error_histogram partitions connections rebalances findings cluster_events",
+        "error_histogram exchanges errors partitions connections rebalances findings cluster_events",
         IncidentKind.OFFSETS_LOST,
     ),
     _rule(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 import pyarrow.compute as pc
 
@@ -26,6 +27,7 @@ from kafkascope.sniffer.units import MILLISECOND_NS, SECOND_NS
 
 _TOLD = frozenset({*LATE, Trigger.POLL_TIMEOUT})
 """Triggers by which such a member is told as too slow anyway."""
+_OF_EPOCHS = ("ConsumerGroupHeartbeat", "ShareGroupHeartbeat", "StreamsGroupHeartbeat")
 _EVENT = ("group_id", "event", "at", "member_id", "client_id", "detail")
 _FINDINGS = ("slow_to_join", "partition_unowned", "commits_stopped", "lag_growing")
 _ADVICE = (
@@ -61,13 +63,7 @@ def waited_for(signs: Signs) -> Iterator[Incident]:
     too_slow = {(row["group_id"], row["trigger_client_id"]) for row in signs.rebalances if row["trigger"] in _TOLD}
     least = 1000 * threshold("waited_for")
     late: dict[str, list[Late]] = defaultdict(list)
-    for row in signs.rebalances:
-        name, ms = row["last_client_id"], row["last_by_ms"] or 0
-        if row["trigger"] == Trigger.UNKNOWN and row["protocol"] != "classic":
-            continue  # there may have been several: who has the newest epoch is not known either
-        if name and ms >= least and row["stable"] is not None and row["trigger"] not in _TOLD:
-            late[row["group_id"]].append(Late(row["started"], name, ms, came=True, rebalance=row))
-    for group, one in _told_long_before(signs, least):
+    for group, one in chain(_came_last(signs, least), _told_long_before(signs, least)):
         late[group].append(one)
     for row in signs.latest_rebalances:
         ms = (signs.end - (row["started"] or signs.end)) / MILLISECOND_NS
@@ -79,6 +75,41 @@ def waited_for(signs: Signs) -> Iterator[Incident]:
     for group, of_group in sorted(late.items()):
         if found := [one for one in of_group if (group, one.client_id) not in too_slow]:
             yield _waited_for(signs, group, found)
+
+
+def _came_last(signs: Signs, least: float) -> Iterator[tuple[str, Late]]:
+    """Groups with members that came so many milliseconds after all others."""
+    rows = [
+        row
+        for row in signs.rebalances
+        if row["last_client_id"]
+        and (row["last_by_ms"] or 0) >= least
+        and row["stable"] is not None
+        and row["trigger"] not in _TOLD
+        # Of epochs that nobody explains there may have been several: who has the newest one is not known either.
+        and (row["trigger"] != Trigger.UNKNOWN or row["protocol"] == "classic")
+    ]
+    answered = _answered(signs, [row for row in rows if row["protocol"] != "classic"])
+    for row in rows:
+        group, name, ms, stable = row["group_id"], row["last_client_id"], row["last_by_ms"], row["stable"]
+        half = stable - ms * MILLISECOND_NS / 2
+        if row["protocol"] == "classic" or any(half <= at < stable for at in answered[group, name]):
+            yield group, Late(row["started"], name, ms, came=True, rebalance=row)
+
+
+def _answered(signs: Signs, rows: Sequence[Row]) -> dict[tuple[str, str], list[int]]:
+    """When heartbeats with epochs were answered, by group and client; it is by them that a member knows what to do.
+
+    So if its coordinator says nothing meanwhile, it is not for the member that others wait.
+    """
+    found: dict[tuple[str, str], list[int]] = defaultdict(list)
+    if rows:
+        where = pc.field("group_id").isin(sorted({row["group_id"] for row in rows}))
+        where &= pc.field("api").isin(_OF_EPOCHS) & (pc.field("error") == Error.NONE)
+        where &= pc.field("answered") >= moment(min(row["started"] for row in rows))
+        for row in signs.rows("exchanges", ["group_id", "client_id", "answered"], where):
+            found[row["group_id"], row["client_id"] or ""].append(row["answered"])
+    return found
 
 
 def _told_long_before(signs: Signs, least: float) -> Iterator[tuple[str, Late]]:

@@ -447,13 +447,13 @@ SAID: dict[str, tuple[list[Fact], Severity, str, list[Observation], float, tuple
         [
             fact("throttled", 0, api="Produce", total=300, most=100),
             fact("throttled", 10, api="Produce", total=800, most=700),
-            fact("throttled", 20, api="Fetch", total=900, most=700, count=2),
+            fact("throttled", 20, api="Fetch", total=900, most=1_700, count=2, broker=OTHER_BROKER),
         ],
         Severity.WARNING,
-        "Held back by a quota for 2.0 s in all, 700 ms at once",
+        "Held back by a quota for up to 1.7 s at once, 2.0 s in all by 2 brokers",
         [
+            seen("2 Fetch answers of 10.0.0.2:9092 with throttle_time_ms up to 1700", 20),
             seen("1 Produce answer of 10.0.0.1:9092 with throttle_time_ms up to 700", 10),
-            seen("2 Fetch answers of 10.0.0.1:9092 with throttle_time_ms up to 700", 20),
             seen("1 Produce answer of 10.0.0.1:9092 with throttle_time_ms up to 100"),
         ],
         0.667,

@@ -67,7 +67,6 @@ def test_records_that_are_passed_over() -> None:
     [
         ("OffsetDelete", '{"groupId": "shop", "topics": [{"name": "orders"}]}'),
         ("DeleteGroups", '{"groupsNames": ["other", "shop"]}'),
-        ("DeleteTopics", '{"topicNames": ["orders"]}'),
     ],
 )
 def test_who_deleted_them_is_named(api: str, request_text: str) -> None:
@@ -82,6 +81,13 @@ def test_who_deleted_them_is_named(api: str, request_text: str) -> None:
     for other in (deleted(5, request_text, api), deleted(61, request_text, api), deleted(30, '{"groupId": "x"}', api)):
         lost, _ = found(**tables, exchanges=[other])
         assert "where this capture does not show it" in lost.headline
+
+
+@pytest.mark.parametrize(("time", "told"), [(9, True), (10, False), (60, False), (61, True)])
+def test_what_was_committed_of_a_topic_that_was_deleted_since_is_of_another_log(time: float, told: bool) -> None:
+    made = deleted(time, '{"topicNames": ["orders"]}', "DeleteTopics")
+    both = found(forgotten_commits=[gone()], connections=[CLIENT, ADMIN], exchanges=[made])
+    assert [one.kind for one in both] == ["offsets_lost"] * told + ["admin_action"]
 
 
 def test_who_reads_again_and_where_nothing_was_seen() -> None:

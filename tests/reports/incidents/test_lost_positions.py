@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from kafkascope.reports.columns.words import clock
 from tests.reports.incidents.tables_of import (
     B1,
     B2,
@@ -13,8 +14,10 @@ from tests.reports.incidents.tables_of import (
     H1,
     IN_GROUP,
     Row,
+    at,
     connection,
     error,
+    exchange,
     finding,
     found,
     member,
@@ -83,6 +86,43 @@ def test_a_position_behind_the_end_is_of_another_log() -> None:
     one = only(error_histogram=[LOST_TWICE], rebalances=[IN_GROUP], partitions=rows, connections=[CLIENT])
     assert one.headline.endswith(": it lies behind the end of the log")
     assert one.advice.startswith("See whether the topic was deleted and made anew")
+
+
+@pytest.mark.parametrize(("time", "kinds"), [(19, ["admin_action"]), (21, ["offsets_lost", "admin_action"])])
+def test_positions_in_a_topic_that_was_deleted_are_told_with_that(time: float, kinds: list[str]) -> None:
+    made = exchange(3, "DeleteTopics", time, time + 0.1, client_id="adm", request='{"topicNames": ["orders"]}')
+    rows = [out_of_range(20, 5_000), begins(22, 0, 12)]
+    both = found(
+        error_histogram=[LOST_TWICE],
+        rebalances=[IN_GROUP],
+        partitions=rows,
+        exchanges=[made],
+        connections=[CLIENT, connection(3, client_id="adm")],
+    )
+    assert [one.kind for one in both] == kinds
+    assert ("; positions lost in orders 0" in both[-1].headline) == (kinds == ["admin_action"])
+
+
+def test_who_had_the_records_deleted_is_named() -> None:
+    asked = [
+        exchange(
+            n,
+            "DeleteRecords",
+            time,
+            time + 0.1,
+            connection=3,
+            client_id="adm",
+            request=f'{{"topics": [{{"name": "{topic}"}}]}}',
+        )
+        for n, (time, topic) in enumerate([(15, "orders"), (18, "orders"), (19, "other"), (21, "orders")])
+    ]
+    tables = {"error_histogram": [LOST_TWICE], "rebalances": [IN_GROUP], "exchanges": asked}
+    tables["connections"] = [CLIENT, connection(3, client_id="adm")]
+    one = found(**tables, partitions=[out_of_range(20, 100), begins(22, 400, 900)])[0]
+    assert f": adm ({H1}) had records deleted at {clock(at(18))}; 300 records were deleted before" in one.headline
+    assert next((seen.text, seen.at) for seen in one.evidence) == ("DeleteRecords of adm", at(18))
+    beyond = found(**tables, partitions=[out_of_range(20, 5_000), begins(22, 0, 12)])[0]
+    assert beyond.headline.endswith(": it lies behind the end of the log")
 
 
 def test_of_the_groups_of_a_client_id_those_that_read_the_topic_lost_it() -> None:

@@ -26,6 +26,7 @@ from tests.reports.incidents.tables_of import (
     seconds,
 )
 
+B3 = "10.0.0.3"
 P1, P2 = connection(1, client_id="p1"), connection(2, broker=B2, client_id="p1")
 KNOWN: dict[str, Any] = {"producer_id": None, "producer_epoch": None, "base_sequence": None}
 
@@ -74,6 +75,19 @@ def test_all_partitions_that_a_broker_lacks_records_of_are_one_incident() -> Non
     assert "lacks records of a 0-1 · b 0-1 that" in first.headline
     assert "at least 180 confirmed records lost" in first.headline
     assert f"lacks records of a 0 that it had confirmed: from {clock(at(190))} on" in second.headline
+
+
+def test_what_one_broker_had_confirmed_is_one_incident_whoever_lacks_it() -> None:
+    third = connection(4, H1, B3, client_id="p1")
+    of_b3 = event("broker_listed", 0, node_id=3, host=f"{B3}:9092")
+    moved = [one | {"partition": 1, "connection": 4 if one["connection"] == 2 else one["connection"]} for one in AFTER]
+    rows = [*BEFORE, *AFTER, *(one | {"partition": 1} for one in BEFORE), *moved]
+    one = only(batches=rows, connections=[P1, P2, third], cluster_events=[*BROKERS, of_b3])
+    assert names(one) == ["orders", "2", B2, "3", B3, "p1"]
+    assert one.headline == (
+        f"broker 2 ({B2}), broker 3 ({B3}) lack records of orders 0-1 that broker 1 ({B1}) had confirmed: from "
+        f"{clock(at(20))} on they give their offsets to others; at least 90 confirmed records lost"
+    )
 
 
 @pytest.mark.parametrize(

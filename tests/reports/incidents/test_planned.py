@@ -160,7 +160,7 @@ DELETION = exchange(
         ([gone(first=9.9)], None),  # before
         ([gone(first=10.1 + threshold("one_trouble"))], "20 errors of c1 about orders, which they used, for 2.0 s"),
         ([gone(first=10.2 + threshold("one_trouble"))], None),
-        ([gone() | {"error": "OFFSET_OUT_OF_RANGE"}], None),
+        ([gone() | {"error": "NOT_LEADER_OR_FOLLOWER"}], None),
         ([gone(client_id=None)], None),
         ([gone("broker-2-fetcher-0")], None),
     ],

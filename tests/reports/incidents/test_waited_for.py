@@ -77,6 +77,27 @@ def test_who_comes_soon_or_is_told_as_too_slow_is_not(rows: list[Row]) -> None:
     assert not [one for one in found(rebalances=[BEFORE, *rows]) if " others wait" in one.headline]
 
 
+@pytest.mark.parametrize(
+    ("answered", "given", "told"),
+    [
+        (64, {}, True),
+        (63.9, {}, False),  # 22 s until 75
+        (75, {}, False),  # that by which it is given its partitions
+        (64, {"error": "NOT_COORDINATOR"}, False),
+        (64, {"client_id": "c1"}, False),
+        (64, {"group_id": "other"}, False),
+        (64, {"api": "OffsetCommit"}, False),
+    ],
+)
+def test_members_with_epochs_are_waited_for_if_they_are_heard_meanwhile(
+    answered: float, given: dict[str, Any], told: bool
+) -> None:
+    known: Row = {"client_id": "c2", "connection": 2, "group_id": "shop", "error": "NONE"}
+    beat = exchange(1, "ConsumerGroupHeartbeat", answered - 1, answered, **known) | given
+    told_of = found(rebalances=[BEFORE, late(protocol="consumer")], exchanges=[beat], connections=HOSTS)
+    assert bool([one for one in told_of if " others wait" in one.headline]) == told
+
+
 def test_of_a_rebalance_whose_begin_nobody_explains_it_is_told_who_came_last() -> None:
     assert " others wait" in only(rebalances=[BEFORE, late(trigger="unknown")], connections=HOSTS).headline
 
