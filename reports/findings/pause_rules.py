@@ -19,6 +19,7 @@ from kafkascope.reports.vocabulary.thresholds import threshold
 from kafkascope.sniffer.units import MILLISECOND_NS, SECOND_NS
 
 _HEARTBEATS = frozenset({"Heartbeat", "ConsumerGroupHeartbeat", "ShareGroupHeartbeat", "StreamsGroupHeartbeat"})
+_MEANWHILE = 4  # words in which one that leaves joins again: a commit may stand between them
 
 
 class _Pause(NamedTuple):
@@ -29,7 +30,10 @@ class _Pause(NamedTuple):
 
 
 def members_paused(group: Group) -> Iterator[Finding]:
-    """Members that send no heartbeat for twice as long as usual, nor anything else to their coordinator, and go on."""
+    """Members that send no heartbeat for twice as long as usual, nor anything else to their coordinator, and go on.
+
+    Who finds its poll interval over as it goes on leaves, and joins again.
+    """
     by_connection: dict[int, list[Message]] = defaultdict(list)
     for message in group.log.messages:
         by_connection[message.connection].append(message)
@@ -90,10 +94,12 @@ def _pauses(messages: Sequence[Message]) -> Iterator[_Pause]:
     usual = told * MILLISECOND_NS or statistics.median(np.diff(at).tolist())
     before: Message | None = None
     done = 0  # when all before was answered
-    for word in sorted((each for message in messages for each in message.each()), key=lambda each: each.at):
-        silent = word.at - done
-        if before is not None and silent >= max(least, 2 * usual) and _is_member(before) and _is_member(word):
-            yield _Pause(done, silent / MILLISECOND_NS, word.packet or 0, usual / MILLISECOND_NS)
+    words = sorted((each for message in messages for each in message.each()), key=lambda each: each.at)
+    for place, word in enumerate(words):
+        if before is not None and word.at - done >= max(least, 2 * usual) and _is_member(before):
+            returns = _leaves(word) and any(map(_joins, words[place + 1 : place + 1 + _MEANWHILE]))
+            if returns or _is_member(word):
+                yield _Pause(done, (word.at - done) / MILLISECOND_NS, word.packet or 0, usual / MILLISECOND_NS)
         before, done = word, max(done, word.answered or word.at)
 
 
@@ -118,3 +124,11 @@ def _is_member(message: Message) -> bool:
     return message.api == "OffsetCommit" or (
         message.api in _HEARTBEATS and (message.request.get("memberEpoch") or 0) >= 0
     )
+
+
+def _leaves(message: Message) -> bool:
+    return message.api == "LeaveGroup" or (message.api in _HEARTBEATS and (message.request.get("memberEpoch") or 0) < 0)
+
+
+def _joins(message: Message) -> bool:
+    return message.api == "JoinGroup" or (message.api in _HEARTBEATS and message.request.get("memberEpoch") == 0)

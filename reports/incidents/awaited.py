@@ -98,19 +98,19 @@ def found(signs: Signs) -> list[Awaited]:
                 present[member["host"], member["client_id"]][group] = row
     if not present:
         return []
-    told = {(loss.host, loss.client_id) for loss in signs.once(losses)}
+    told: dict[_Who, int] = {}  # when they were taken out last
+    for loss in signs.once(losses):
+        if loss.host and loss.client_id:
+            told[loss.host, loss.client_id] = max(told.get((loss.host, loss.client_id), 0), loss.expelled)
     of_brokers = [one for one in signs.once(outages) if one.gone]
-    cut_off = {one.client for one in signs.once(vanished)}
     heard = _last_heard(signs, present)
     silent = [
         Loss(row, name, host, last, signs.end, Certainty.LIKELY)
         for (host, name), (last, usual) in sorted(heard.items())
         if signs.end - last >= max(threshold("awaited") * SECOND_NS, _MISSED * usual)
-        and (host, name) not in told
-        and host not in cut_off
-        and not any(
-            one.started - SECOND_NS <= last + _MISSED * usual and last <= one.until(signs.end) for one in of_brokers
-        )
+        and told.get((host, name), 0) < last
+        and not any(one.client == host and one.overlaps(last, signs.end) for one in signs.once(vanished))
+        and not any(one.troubles(last, int(last + _MISSED * usual)) for one in of_brokers)
         for row in present[host, name].values()
     ]
     silent = sorted(silent, key=lambda loss: (-_partitions(loss), loss.host, loss.client_id))[:_MOST]

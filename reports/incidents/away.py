@@ -21,16 +21,22 @@ def is_off(event: Row, node: Node) -> bool:
     return event["event"] in ("broker_unlisted", "broker_fenced") and str(event["node_id"]) == node.id
 
 
+def is_left_out(event: Row, node: Node) -> bool:
+    """Whether an event says that a broker leads nothing any more, or is in sync of nothing."""
+    return (
+        is_off(event, node)
+        or (event["event"] in _LEADER_MOVES and event["before"] == node.id)
+        or (event["event"] == "isr_shrunk" and node.id in {*_ids(event["before"])} - {*_ids(event["after"])})
+    )
+
+
 def missed(signs: Signs, where: str, since: int) -> bool:
     """Whether the cluster went on without a broker: it was taken off the list, or its partitions led elsewhere."""
     node = signs.node(where, since)
     if node is None:
         return False
     return any(
-        is_off(row, node)
-        or (row["event"] == "broker_missing" and str(row["node_id"]) == node.id)
-        or (row["event"] in _LEADER_MOVES and row["before"] == node.id)
-        or (row["event"] == "isr_shrunk" and node.id in {*_ids(row["before"])} - {*_ids(row["after"])})
+        is_left_out(row, node) or (row["event"] == "broker_missing" and str(row["node_id"]) == node.id)
         for row in signs.events_of(node, since - 10 * SECOND_NS, since + 60 * SECOND_NS)
     )
 

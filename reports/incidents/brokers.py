@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 
@@ -13,10 +13,11 @@ from kafkascope.reports.columns.text import address_alone, counted
 from kafkascope.reports.columns.words import clock, duration
 from kafkascope.reports.incidents import addresses, slow_brokers
 from kafkascope.reports.incidents.apart import apart
-from kafkascope.reports.incidents.away import gone_before, is_off, missed
+from kafkascope.reports.incidents.away import gone_before, is_left_out, is_off, missed
 from kafkascope.reports.incidents.blackouts import hides, hush
 from kafkascope.reports.incidents.incident import Effect, Incident, Subject, Weighed
 from kafkascope.reports.incidents.incident import in_words as outcome
+from kafkascope.reports.incidents.planned import changes_made
 from kafkascope.reports.incidents.signs import REPLICA_ERRORS, Node, Row, Signs, Takeover, between
 from kafkascope.reports.incidents.slow_brokers import SlowTime
 from kafkascope.reports.incidents.uncoordinated import Uncoordinated, uncoordinated
@@ -38,7 +39,9 @@ BACK = {
 _LONGEST_PAUSE = 0.6  # of a time in which something is sent again, each time after twice as long as before
 _ANNOUNCED = 0.9  # weight of what says by itself that a broker was shut down on request
 _FOLLOWS_NS = 15 * SECOND_NS  # behind the end of another broker: until it is out of the sets of replicas in sync
-_LEFT_OUT_NS = 5 * SECOND_NS  # behind the cluster's word that it is off: it is in no set of replicas in sync then
+_SOON_NS = 5 * SECOND_NS  # behind the return of a broker, or a choice of leaders: clients have learned what moved
+_CHOOSE_LEADERS = ("ElectLeaders", "AlterPartitionReassignments")
+_LEFT_OUT_NS = 5 * SECOND_NS  # behind the cluster's word that it is off, or its return: nobody waits for it any more
 _EXPLAINED = frozenset(
     {
         "unanswered",
@@ -99,6 +102,12 @@ class Outage:
         return (
             not self.gone and silence["duration_ms"] >= enough and silence["asked"] > 0 and not silence["acknowledged"]
         )
+
+    def troubles(self, since: int, until: int) -> bool:
+        """Whether it began or ended within a time, or shortly before: clients look for other brokers then."""
+        after = int(threshold("outage_after") * SECOND_NS)
+        turns = [self.started, *([] if self.ended is None else [self.ended])]
+        return any(turn - SECOND_NS <= until and since <= turn + after for turn in turns)
 
     def until(self, end: int) -> int:
         """When what it caused is over: clients find the new leaders within some seconds."""
@@ -226,22 +235,25 @@ def _follows(signs: Signs, stall: Outage, by_host: Mapping[str, Sequence[Outage]
     for host, of_host in by_host.items():
         before = bisect_right(of_host, stall.started + SECOND_NS, key=lambda one: one.started)
         for one in map(of_host.__getitem__, reversed(range(before if host != stall.host else 0))):
-            if one.ended is not None and one.ended + _FOLLOWS_NS < stall.started:
+            until = _waited_for_until(signs, one)
+            if until is None:  # nothing tells: who waits for a replica does not stand still as a whole for long
+                until = one.started + int(threshold("one_trouble") * SECOND_NS)
+            if until < stall.started:
                 break  # and so had those before it: silences of one broker come one after the other
-            left_out = _left_out(signs, one) if one.ended is None else None
-            if left_out is not None and left_out < stall.started:
-                break
-            if one.gone or one.silence["duration_ms"] > least:
+            is_it = one.gone or one.silence["duration_ms"] > least
+            if is_it and not _apart(signs, one.host, stall.host, stall.started):
                 return True
     return False
 
 
-def _left_out(signs: Signs, outage: Outage) -> int | None:
-    """When nobody waited any more for a broker that did not come back; None if nothing tells."""
+def _waited_for_until(signs: Signs, outage: Outage) -> int | None:
+    """When nobody waited any more for a broker as for a replica in sync: it was back, or left out; None: not known."""
+    if outage.ended is not None:
+        return max(outage.started + _FOLLOWS_NS, outage.ended + _LEFT_OUT_NS)
     node = signs.node(outage.host, outage.started)
     events = signs.events_of(node, outage.started, signs.end + 1)
-    off = next((row["at"] for row in events if node is not None and is_off(row, node)), None)
-    return None if off is None else off + _LEFT_OUT_NS
+    left_out = next((row["at"] for row in events if node is not None and is_left_out(row, node)), None)
+    return None if left_out is None else left_out + _LEFT_OUT_NS
 
 
 def incidents(signs: Signs) -> Iterator[Incident]:
@@ -284,8 +296,10 @@ def _is_explained(signs: Signs, time: SlowTime, found: Sequence[Outage]) -> bool
         return True
     for one in found:
         end = signs.end if one.ended is None else one.ended
-        if time.host is None and one.started <= time.until and time.since <= end + _FOLLOWS_NS:
-            return True  # that is whom writes waited for
+        if time.host is None and one.started <= time.until:
+            left_out = None if one.ended is not None else _waited_for_until(signs, one)
+            if time.since <= (end + _FOLLOWS_NS if left_out is None else left_out):
+                return True  # that is whom writes waited for
         if one.host == time.host and one.gone and one.started <= time.until and time.since <= one.until(signs.end):
             return True  # it was about to go, or has just begun
         if one.host == time.host and one.kind == IncidentKind.BROKER_STALLED:
@@ -327,21 +341,40 @@ def _announced(signs: Signs, silence: Row) -> list[Weighed]:
     """What shows that a broker prepared to go: it gave up its leaders while it still answered, or said so."""
     node, since = signs.node(silence["host"], silence["since"]), silence["since"]
     takes = int(threshold("shutdown_takes") * SECOND_NS)
+    moved_otherwise = _moved_otherwise(signs, silence["host"], since)
     seen = []
     for row in signs.events_of(node, since - takes, since + SECOND_NS):
         if row["event"] == "shutdown_announced" and Node(row["cluster_id"], str(row["node_id"])) == node:
             seen.append(Weighed("it asked for an orderly shutdown", row["packet"], row["at"], _ANNOUNCED))
-        elif row["event"] == "leader_changed" and node and row["before"] == node.id and row["at"] < since:
-            seen.append(
-                Weighed(f"leaders moved from it to {row['after']} before it fell silent", row["packet"], row["at"], 0.6)
-            )
+        elif row["event"] != "leader_changed" or row["at"] >= since or moved_otherwise(row["at"]):
+            continue
+        elif node is not None and row["before"] == node.id:
+            text = f"leaders moved from it to {row['after']} before it fell silent"
+            seen.append(Weighed(text, row["packet"], row["at"], 0.6))
     for row in between(signs.stale_leaders, since - takes, since + SECOND_NS + 1, "last"):
-        if signs.where(row["broker"]) == silence["host"] and not _coordinated_later(signs, row, since):
+        if signs.where(row["broker"]) != silence["host"] or moved_otherwise(row["last"]):
+            continue
+        if not _coordinated_later(signs, row, since):
             text = (
                 f"it answered {row['client_id']} {row['error']}: it had given up its leaders while it was still there"
             )
             seen.append(Weighed(text, row["first_packet"], row["first"], 0.6))
     return seen
+
+
+def _moved_otherwise(signs: Signs, host: str, since: int) -> Callable[[int], bool]:
+    """Whether what moved from a broker at a time did so as it was silent before, or as somebody chose its leaders."""
+    least = 1000 * threshold("stall_of_one")
+    times = [
+        (row["since"], row["until"])
+        for row in signs.silences
+        if row["host"] == host
+        and row["until"] is not None
+        and row["until"] <= since
+        and (row["refused"] or row["unanswered"] or row["duration_ms"] >= least)
+    ]
+    times += [(row["requested"], row["answered"]) for row in signs.once(changes_made) if row["api"] in _CHOOSE_LEADERS]
+    return lambda at: any(begin <= at <= end + _SOON_NS for begin, end in times)
 
 
 def _coordinated_later(signs: Signs, error: Row, until: int) -> bool:
@@ -532,7 +565,14 @@ def _effects(
         text = f"{counted(silence['waiting'], 'request')} of {who} waited for up to {duration(waited)}"
         effects.append(Effect("requests", text, silence["waiting"], waited))
     near = signs.events_of(node, outage.started - int(threshold("shutdown_takes") * SECOND_NS), end)
-    from_it = [row for row in near if node is not None and row["before"] == node.id]
+    moved_otherwise = _moved_otherwise(signs, host, outage.started)
+    from_it = [
+        row
+        for row in near
+        if node is not None
+        and row["before"] == node.id
+        and (row["at"] >= outage.started or not moved_otherwise(row["at"]))
+    ]
     moved = [row for row in from_it if row["event"] == "leader_changed"]
     if moved:
         count = sum(row["count"] or 1 for row in moved)
@@ -560,10 +600,12 @@ def _effects(
         text = f"{whose} had no coordinator for up to {duration(longest)}"
         effects.append(Effect("coordinators", text, len(told), longest))
     coordinated = signs.coordinated_by(host, outage.started) | {*groups}
+    settled = max([outage.started, *(row["at"] for row in from_it if row["event"] == "coordinator_moved")])
+    settled += int(threshold("one_trouble") * SECOND_NS)
     rebalances = frozenset(
         (group, row["to_generation"])
         for group in coordinated
-        for row in signs.rebalances_of(group, end, outage.started)
+        for row in signs.rebalances_of(group, min(end, settled), outage.started)
         if row["to_generation"] is not None
         and row["trigger"] in (Trigger.COORDINATOR_MOVED, Trigger.SESSION_TIMEOUT, Trigger.MEMBER_REJOINED)
     )
@@ -626,9 +668,23 @@ def _spoke_with(signs: Signs, host: str) -> set[str]:
     return {f"client {client_id} ({client})" for client_id, client in clients} | {f"group {group}" for group in groups}
 
 
-def out_at(found: Sequence[Outage], at: int, end: int) -> Outage | None:
-    """The outage of a broker in whose time, or shortly after, something happened."""
-    return next((one for one in found if one.started - SECOND_NS <= at <= one.until(end)), None)
+def out_at(signs: Signs, found: Iterable[Outage], at: int, broker: str) -> Outage | None:
+    """The latest outage in whose time, or shortly after, something happened at a broker of the same cluster."""
+    return next(
+        (
+            one
+            for one in sorted(found, key=lambda one: one.started, reverse=True)
+            if one.started - SECOND_NS <= at <= one.until(signs.end) and not _apart(signs, one.host, broker, at)
+        ),
+        None,
+    )
+
+
+def _apart(signs: Signs, host: str, other: str, at: int) -> bool:
+    """Whether two brokers are of different clusters, as far as these are known."""
+    nodes = [signs.node(signs.where(one), at) for one in (host, other)]
+    clusters = {node.cluster_id for node in nodes if node is not None and node.cluster_id is not None}
+    return len(clusters) == len(nodes)
 
 
 def topic_subjects(topics: set[str]) -> tuple[Subject, ...]:

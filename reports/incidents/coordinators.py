@@ -44,7 +44,10 @@ def missing(signs: Signs) -> Iterator[Incident]:
     told = {time.since for outage in found for time in uncoordinated_by(signs, outage)}
     for time in signs.once(uncoordinated):
         if time.since not in told:
-            yield _missing(signs, time, out_at(found, time.since, signs.end))
+            before = (
+                one for one in found if one.troubles(time.since, time.since) or time.is_of(signs, one.host, one.started)
+            )
+            yield _missing(signs, time, out_at(signs, before, time.since, time.rows[0]["broker"]))
 
 
 def _missing(signs: Signs, time: Uncoordinated, outage: Outage | None) -> Incident:

@@ -13,7 +13,7 @@ from kafkascope.reports.columns.tenths import TENTH_NS
 from kafkascope.reports.columns.text import counted
 from kafkascope.reports.columns.words import clock, duration
 from kafkascope.reports.incidents.blackouts import hides
-from kafkascope.reports.incidents.brokers import Outage, out_at, outages
+from kafkascope.reports.incidents.brokers import Outage, outages
 from kafkascope.reports.incidents.costs import of_rebalances
 from kafkascope.reports.incidents.incident import Incident, Subject, Weighed
 from kafkascope.reports.incidents.incident import in_words as outcome
@@ -21,6 +21,7 @@ from kafkascope.reports.incidents.runs import in_runs
 from kafkascope.reports.incidents.signs import Row, Signs, between, group_of
 from kafkascope.reports.incidents.stuck import AT_THE_RECORD, Beginning, beginnings, in_offsets
 from kafkascope.reports.incidents.vanished import Scope, Vanished, vanished
+from kafkascope.reports.vocabulary.events import EventKind
 from kafkascope.reports.vocabulary.finding_kinds import Severity
 from kafkascope.reports.vocabulary.incident_kinds import IncidentKind, Role
 from kafkascope.reports.vocabulary.thresholds import threshold
@@ -29,6 +30,7 @@ from kafkascope.sniffer.units import MILLISECOND_NS, SECOND_NS
 
 _SURE = {certainty.value: certainty for certainty in Certainty}
 _SHORTEST = SECOND_NS  # session that anybody has: brokers take none below group.min.session.timeout.ms, 6 s by default
+_FINDS_IT_NS = 5 * SECOND_NS  # a member finds its new coordinator by then, if it can
 _MOST_OF_A_SESSION = 0.8  # the rest is for the broker's time and that of the capture point
 _QUIET = 0.3  # of the time from a member's last word to the end of its session: a host that is well says something
 
@@ -113,7 +115,7 @@ def losses(signs: Signs) -> list[Loss]:
     }
     found: list[Loss] = []
     for row in signs.rebalances:
-        if row["started"] is None or _by_coordinator(signs, of_brokers, row):
+        if row["started"] is None:
             continue
         of_row = []
         if row["trigger"] == Trigger.SESSION_TIMEOUT:
@@ -126,7 +128,12 @@ def losses(signs: Signs) -> list[Loss]:
                     (one.host, one.last_word) for one in of_row
                 }:
                     of_row.append(loss)
-        found += [one for one in of_row if joins_on.get((row["group_id"], one.client_id), one.expelled) >= one.expelled]
+        found += [
+            one
+            for one in of_row
+            if joins_on.get((row["group_id"], one.client_id), one.expelled) >= one.expelled
+            and not _by_coordinator(signs, of_brokers, one)
+        ]
     return found
 
 
@@ -157,13 +164,16 @@ def cut_off_by(signs: Signs, found: Sequence[Vanished], loss: Loss) -> Vanished 
     )
 
 
-def _by_coordinator(signs: Signs, of_brokers: Sequence[Outage], row: Row) -> bool:
-    """Whether the group's coordinator had just changed by an outage: then the session ended by that."""
-    outage = out_at(of_brokers, row["started"], signs.end)
-    if outage is None:
-        return False
-    moves = between(signs.group_events, outage.started, row["started"] + SECOND_NS)
-    return any(event["event"] == "coordinator_moved" and event["group_id"] == row["group_id"] for event in moves)
+def _by_coordinator(signs: Signs, of_brokers: Sequence[Outage], loss: Loss) -> bool:
+    """Whether a coordinator that was away ended a session: a member was not heard since it had changed."""
+    group, at = loss.rebalance["group_id"], loss.rebalance["started"]
+    for outage in of_brokers:
+        if outage.started - SECOND_NS <= at <= outage.until(signs.end):
+            for event in between(signs.events_of_group(group), outage.started, at + SECOND_NS):
+                was_heard_since = loss.last_word is not None and loss.last_word > event["at"] + _FINDS_IT_NS
+                if event["event"] == EventKind.COORDINATOR_MOVED and not was_heard_since:
+                    return True
+    return False
 
 
 def _loss(signs: Signs, row: Row, client_id: str | None, member_id: str | None, at: int, sure: Certainty) -> Loss:
@@ -429,7 +439,10 @@ def _closed(loss: Loss, mine: Sequence[Row], of_brokers: Sequence[Outage], end: 
         if row["closed"] is not None
         and loss.since - SECOND_NS <= row["closed"] < loss.expelled
         and row["closed_by"] == "client"
-        and not any(one.address == row["broker"] and out_at([one], row["closed"], end) for one in of_brokers)
+        and not any(
+            one.address == row["broker"] and one.started - SECOND_NS <= row["closed"] <= one.until(end)
+            for one in of_brokers
+        )
     ]
     lived_on = any(
         row["exchanges"] and (row["opened"] or 0) < loss.since and (row["closed"] or loss.expelled) >= loss.expelled

@@ -14,16 +14,19 @@ from kafkascope.reports.columns.tenths import TENTH_NS
 from kafkascope.reports.columns.text import counted
 from kafkascope.reports.columns.words import clock, duration
 from kafkascope.reports.incidents.blackouts import hides
+from kafkascope.reports.incidents.costs import of_rebalances
 from kafkascope.reports.incidents.incident import Effect, Incident, Subject, Weighed, in_words
 from kafkascope.reports.incidents.members import ADVICE_BUSY, MAY_BE_BUSY, tells_library
 from kafkascope.reports.incidents.signs import Row, Signs, group_of
 from kafkascope.reports.vocabulary.finding_kinds import Severity
 from kafkascope.reports.vocabulary.incident_kinds import IncidentKind, Role
-from kafkascope.reports.vocabulary.triggers import Certainty
-from kafkascope.sniffer.units import MILLISECOND_NS
+from kafkascope.reports.vocabulary.triggers import Certainty, Trigger
+from kafkascope.sniffer.units import MILLISECOND_NS, SECOND_NS
 
 _MOST = 100  # members that are looked at; that others paused is a finding
 _SILENT = 0.75  # of a time without heartbeats: a process that stands still had sent others things first
+_OF_ITS_OWN = frozenset({Trigger.MEMBER_LEFT, Trigger.POLL_TIMEOUT, Trigger.MEMBER_JOINED, Trigger.MEMBER_REJOINED})
+_EXPLAINED = ("commits_stopped", "poll_timeout", "leaving_and_returning")
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,11 +46,17 @@ class Pause:
 
 def paused(signs: Signs) -> Iterator[Incident]:
     """An incident for each member that stood still, once or several times."""
+    yield from (_incident(signs, row, host, of_host) for row, host, of_host in signs.once(pauses))
+
+
+def pauses(signs: Signs) -> list[tuple[Row, str, list[Pause]]]:
+    """Findings of members that paused with the host of the member, and its pauses."""
     of_kind = [row for row in signs.findings if row["kind"] == "member_paused"]
     found = sorted(of_kind, key=lambda row: (-row["weight"], row["id"]))[:_MOST]
     packets = sorted({seen["packet"] for row in found for seen in row["evidence"] or () if seen["packet"] is not None})
     if not packets:
-        return
+        return []
+    all_of = []
     columns = ("connection", "requested", "request_packet")
     words = {
         row["request_packet"]: row for row in signs.rows("exchanges", columns, pc.field("request_packet").isin(packets))
@@ -61,9 +70,8 @@ def paused(signs: Signs) -> Iterator[Incident]:
             if word is not None and host is not None and seen["at"] is not None:
                 pause = _pause(signs, host, row["client_ids"], seen["at"], word)
                 by_host[host] += [] if pause is None else [pause]
-        for host, pauses in sorted(by_host.items()):
-            if pauses:
-                yield _incident(signs, row, host, pauses)
+        all_of += [(row, host, of_host) for host, of_host in sorted(by_host.items()) if of_host]
+    return all_of
 
 
 def _pause(signs: Signs, host: str, names: Sequence[str], begin: int, word: Row) -> Pause | None:
@@ -84,6 +92,10 @@ def _incident(signs: Signs, finding: Row, host: str, pauses: Sequence[Pause]) ->
     since, until = pauses[0].begin, pauses[-1].end
     longest = max(pause.ms for pause in pauses)
     owned = sorted({partition for pause in pauses for partition in _owned(signs, group, names, pause.begin)})
+    left = [row for pause in pauses for row in _left_behind(signs, group, names, pause)]
+    costs, _, rebalances = of_rebalances(left)
+    costs = tuple(cost for cost in costs if cost.what != "partitions")  # which nobody read before, either
+    did = "then it left, as its poll interval was over, and joined again" if left else "its session did not end"
     effects = (
         (Effect("partitions", f"nobody read {partitions_in_words(owned, 6)} meanwhile", len(owned), longest),)
         if owned
@@ -104,8 +116,8 @@ def _incident(signs: Signs, finding: Row, host: str, pauses: Sequence[Pause]) ->
         ended=until,
         headline=f"{', '.join(names)} ({host}) of group {group} stood still{'' if known else ', or was busy,'} "
         + (often if len(pauses) > 1 else f"for {duration(longest)} from {clock(since)} on")
-        + ": it sent nothing on any connection, while its host acknowledged what came; its session did not end"
-        + in_words(effects),
+        + f": it sent nothing on any connection, while its host acknowledged what came; {did}"
+        + in_words((*effects, *costs)),
         evidence=tuple(
             Weighed(
                 f"nothing came of it for {duration(pause.ms)}, though its host acknowledged packets in "
@@ -119,9 +131,17 @@ def _incident(signs: Signs, finding: Row, host: str, pauses: Sequence[Pause]) ->
         + (() if known else (MAY_BE_BUSY,)),
         advice=finding["advice"] if known else f"{ADVICE_BUSY} {finding['advice']}",
         cost_ms=sum(pause.ms for pause in pauses),
-        effects=effects,
-        findings=frozenset({finding["id"]}) | signs.explained(("commits_stopped",), since, until, groups=[group]),
+        effects=(*effects, *costs),
+        findings=frozenset({finding["id"]}) | signs.explained(_EXPLAINED, since, until, groups=[group], clients=names),
+        rebalances=rebalances,
     )
+
+
+def _left_behind(signs: Signs, group: str, names: Sequence[str], pause: Pause) -> Iterator[Row]:
+    """The rebalances of a member that left behind a pause, and joined again."""
+    for row in signs.rebalances_of(group, pause.end + SECOND_NS, pause.end):
+        if row["trigger_client_id"] in names and row["trigger"] in _OF_ITS_OWN:
+            yield row
 
 
 def _owned(signs: Signs, group: str, names: Sequence[str], at: int) -> list[str]:

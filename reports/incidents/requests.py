@@ -126,7 +126,7 @@ def refusals(signs: Signs) -> Iterator[Incident]:
             rows = sorted(
                 chain.from_iterable(by_topic[topic] for topic in topics), key=lambda row: (row["first"], row["topic"])
             )
-            yield _refusal(signs, refusal, topics, rows, out_at(found, rows[0]["first"], signs.end))
+            yield _refusal(signs, refusal, topics, rows, out_at(signs, found, rows[0]["first"], rows[0]["broker"]))
 
 
 def _told_missing(signs: Signs) -> set[str]:

@@ -68,220 +68,105 @@ class Rule:
     """What tells some kinds of incidents."""
 
     kinds: frozenset[IncidentKind]
-    needs: frozenset[str]  # tables
     find: Callable[[Signs], Iterator[Incident]]
 
 
-def _rule(find: Callable[[Signs], Iterator[Incident]], needs: str, *kinds: IncidentKind) -> Rule:
-    return Rule(frozenset(kinds), frozenset(needs.split()), find)
+def _rule(find: Callable[[Signs], Iterator[Incident]], *kinds: IncidentKind) -> Rule:
+    return Rule(frozenset(kinds), find)
 
-
-_REPLICATION = "latency exchanges tcp_health issues error_histogram rebalances findings cluster_events connections"
-"""What tells what waited for replicas, where brokers have trouble with each other."""
 
 RULES: tuple[Rule, ...] = (
     _rule(
         brokers.incidents,
-        "silences connections tcp_health cluster_events findings rebalances group_events error_histogram issues "
-        "latency exchanges",
         IncidentKind.BROKER_DOWN,
         IncidentKind.BROKER_RESTARTED,
         IncidentKind.BROKER_STALLED,
         IncidentKind.ADDRESS_TAKEN,
     ),
-    _rule(
-        absent.absent,
-        "silences connections tcp_health cluster_events findings rebalances group_events error_histogram issues "
-        "latency exchanges",
-        IncidentKind.BROKER_DOWN,
-    ),
-    _rule(
-        registrations.refused,
-        "error_histogram connections findings cluster_events latency",
-        IncidentKind.BROKER_REFUSED,
-    ),
-    _rule(
-        storage.failed,
-        "error_histogram connections findings silences tcp_health cluster_events issues",
-        IncidentKind.STORAGE_FAILED,
-    ),
-    _rule(
-        coordinators.missing,
-        "error_histogram exchanges group_events connections findings silences tcp_health cluster_events issues "
-        "rebalances",
-        IncidentKind.COORDINATOR_MISSING,
-    ),
-    _rule(
-        members.lost,
-        "rebalances group_events connections tcp_health findings silences cluster_events error_histogram rereads lag "
-        "issues",
-        IncidentKind.CLIENT_DIED,
-        IncidentKind.CLIENT_FROZEN,
-        IncidentKind.CLIENT_UNREACHABLE,
-    ),
-    _rule(
-        awaited.awaited,
-        "rebalances exchanges group_events connections tcp_health findings silences cluster_events error_histogram "
-        "latency rereads lag issues",
-        IncidentKind.CLIENT_DIED,
-        IncidentKind.CLIENT_FROZEN,
-        IncidentKind.CLIENT_UNREACHABLE,
-    ),
-    _rule(
-        paused.paused,
-        "findings exchanges connections tcp_health rebalances issues",
-        IncidentKind.CLIENT_FROZEN,
-    ),
-    _rule(slow.slow, "rebalances findings connections", IncidentKind.SLOW_PROCESSING),
-    _rule(slow.locks, "error_histogram rebalances connections", IncidentKind.SLOW_PROCESSING),
-    _rule(slow.revoking, "rebalances findings connections", IncidentKind.SLOW_REVOCATION),
-    _rule(
-        waited_for.waited_for, "rebalances group_events exchanges findings connections", IncidentKind.SLOW_REVOCATION
-    ),
-    _rule(joins.refused, "findings connections", IncidentKind.JOIN_REFUSED),
-    _rule(joins.not_stored, "error_histogram rebalances findings connections", IncidentKind.JOIN_REFUSED),
-    _rule(shared_groups.shared, "rebalances findings", IncidentKind.GROUP_SHARED),
-    _rule(
-        shared_groups.clusters_of_connect,
-        "rebalances findings connections throughput",
-        IncidentKind.GROUP_SHARED,
-    ),
-    _rule(network.losses, _REPLICATION, IncidentKind.NETWORK_LOSS),
-    _rule(
-        paths.blocked,
-        f"{_REPLICATION} group_events silences",
-        IncidentKind.PATH_BLOCKED,
-        IncidentKind.CONNECTION_DROPPED,
-        IncidentKind.CLIENT_UNREACHABLE,
-    ),
-    _rule(
-        cut_off.hosts_cut_off,
-        "rebalances exchanges group_events connections tcp_health findings silences cluster_events error_histogram "
-        "latency issues",
-        IncidentKind.CLIENT_UNREACHABLE,
-    ),
-    _rule(network.delays, _REPLICATION, IncidentKind.NETWORK_DELAY),
-    _rule(
-        requests.refusals,
-        "error_histogram errors throughput connections tcp_health findings silences cluster_events issues",
-        IncidentKind.UNKNOWN_TOPIC,
-        IncidentKind.RECORD_TOO_LARGE,
-        IncidentKind.TOO_FEW_REPLICAS,
-    ),
-    _rule(
-        oversized.closed_at,
-        "exchanges connections cluster_events findings",
-        IncidentKind.RECORD_TOO_LARGE,
-    ),
-    _rule(
-        requests.refused_for_good,
-        "error_histogram errors connections cluster_events findings",
-        IncidentKind.REQUEST_REFUSED,
-    ),
-    _rule(
-        unconfirmed.refused,
-        "exchanges batches connections cluster_events findings",
-        IncidentKind.REQUEST_REFUSED,
-    ),
-    _rule(given_up.given_up, "exchanges partitions connections", IncidentKind.RECORDS_GIVEN_UP),
-    _rule(lost_records.lost, "batches exchanges errors connections cluster_events", IncidentKind.RECORDS_LOST),
-    _rule(
-        lost_positions.offsets_lost,
-        "error_histogram exchanges errors partitions connections rebalances findings cluster_events",
-        IncidentKind.OFFSETS_LOST,
-    ),
-    _rule(
-        new_partitions.begun_late,
-        "rebalances exchanges partitions connections",
-        IncidentKind.OFFSETS_LOST,
-    ),
-    _rule(
-        forgotten.offsets_forgotten,
-        "forgotten_commits exchanges errors connections rebalances findings cluster_events",
-        IncidentKind.OFFSETS_LOST,
-    ),
+    _rule(absent.absent, IncidentKind.BROKER_DOWN),
+    _rule(registrations.refused, IncidentKind.BROKER_REFUSED),
+    _rule(storage.failed, IncidentKind.STORAGE_FAILED),
+    _rule(coordinators.missing, IncidentKind.COORDINATOR_MISSING),
+    _rule(members.lost, IncidentKind.CLIENT_DIED, IncidentKind.CLIENT_FROZEN, IncidentKind.CLIENT_UNREACHABLE),
+    _rule(awaited.awaited, IncidentKind.CLIENT_DIED, IncidentKind.CLIENT_FROZEN, IncidentKind.CLIENT_UNREACHABLE),
+    _rule(paused.paused, IncidentKind.CLIENT_FROZEN),
+    _rule(slow.slow, IncidentKind.SLOW_PROCESSING),
+    _rule(slow.locks, IncidentKind.SLOW_PROCESSING),
+    _rule(slow.revoking, IncidentKind.SLOW_REVOCATION),
+    _rule(waited_for.waited_for, IncidentKind.SLOW_REVOCATION),
+    _rule(joins.refused, IncidentKind.JOIN_REFUSED),
+    _rule(joins.not_stored, IncidentKind.JOIN_REFUSED),
+    _rule(shared_groups.shared, IncidentKind.GROUP_SHARED),
+    _rule(shared_groups.clusters_of_connect, IncidentKind.GROUP_SHARED),
+    _rule(network.losses, IncidentKind.NETWORK_LOSS),
+    _rule(paths.blocked, IncidentKind.PATH_BLOCKED, IncidentKind.CONNECTION_DROPPED, IncidentKind.CLIENT_UNREACHABLE),
+    _rule(cut_off.hosts_cut_off, IncidentKind.CLIENT_UNREACHABLE),
+    _rule(network.delays, IncidentKind.NETWORK_DELAY),
+    _rule(requests.refusals, IncidentKind.UNKNOWN_TOPIC, IncidentKind.RECORD_TOO_LARGE, IncidentKind.TOO_FEW_REPLICAS),
+    _rule(oversized.closed_at, IncidentKind.RECORD_TOO_LARGE),
+    _rule(requests.refused_for_good, IncidentKind.REQUEST_REFUSED),
+    _rule(unconfirmed.refused, IncidentKind.REQUEST_REFUSED),
+    _rule(given_up.given_up, IncidentKind.RECORDS_GIVEN_UP),
+    _rule(lost_records.lost, IncidentKind.RECORDS_LOST),
+    _rule(lost_positions.offsets_lost, IncidentKind.OFFSETS_LOST),
+    _rule(new_partitions.begun_late, IncidentKind.OFFSETS_LOST),
+    _rule(forgotten.offsets_forgotten, IncidentKind.OFFSETS_LOST),
     _rule(
         clients.told,
-        f"{_REPLICATION} rereads lag group_events silences batches",
         IncidentKind.AUTHENTICATION_FAILED,
         IncidentKind.AUTHORIZATION_FAILED,
         IncidentKind.THROTTLED,
         IncidentKind.CONNECTION_STORM,
     ),
-    _rule(
-        impatient.incidents,
-        "connections exchanges rebalances findings cluster_events error_histogram group_events rereads lag",
-        IncidentKind.TIMEOUT_TOO_SHORT,
-    ),
-    _rule(
-        turned_away.turned_away,
-        "exchanges connections findings cluster_events",
-        IncidentKind.AUTHENTICATION_FAILED,
-        IncidentKind.TURNED_AWAY,
-    ),
-    _rule(too_old.too_old, "exchanges connections findings cluster_events", IncidentKind.CLIENT_TOO_OLD),
-    _rule(too_old.without_codec, "error_histogram connections findings", IncidentKind.CLIENT_TOO_OLD),
-    _rule(transactions.hung, "partitions batches connections findings", IncidentKind.HUNG_TRANSACTION),
-    _rule(transactions.overdue, "error_histogram exchanges connections findings", IncidentKind.HUNG_TRANSACTION),
-    _rule(fencing.shared, "error_histogram exchanges connections findings", IncidentKind.PRODUCER_FENCED),
-    _rule(
-        requests.waiting_for_replicas,
-        "silences exchanges connections tcp_health partitions error_histogram cluster_events findings issues",
-        IncidentKind.TOO_FEW_REPLICAS,
-    ),
-    _rule(stuck.stuck, "rereads lag findings rebalances connections", IncidentKind.CONSUMER_STUCK),
-    _rule(
-        stuck.restarting,
-        "rereads lag group_events rebalances findings connections",
-        IncidentKind.CONSUMER_STUCK,
-    ),
-    _rule(
-        restarts.restarting,
-        "rereads lag group_events rebalances findings connections exchanges",
-        IncidentKind.CLIENT_RESTARTING,
-    ),
-    _rule(stopped.stopped, "findings rebalances connections", IncidentKind.APPLICATION_STOPPED),
-    _rule(
-        halted.halted,
-        "exchanges connections lag findings rebalances group_events silences",
-        IncidentKind.CONSUMER_STUCK,
-    ),
-    _rule(
-        lag.lagging,
-        "lag findings rebalances connections exchanges group_events silences latency error_histogram tcp_health issues "
-        "cluster_events",
-        IncidentKind.CONSUMER_LAGGING,
-    ),
-    _rule(connects.listeners, "connections cluster_events tcp_health", IncidentKind.UNREACHABLE_LISTENER),
-    _rule(connects.nowhere, "connections cluster_events", IncidentKind.UNREACHABLE_LISTENER),
-    _rule(
-        same_address.incidents,
-        "error_histogram connections cluster_events findings",
-        IncidentKind.UNREACHABLE_LISTENER,
-    ),
-    _rule(
-        names.unresolved,
-        "latency error_histogram connections cluster_events findings",
-        IncidentKind.UNREACHABLE_LISTENER,
-    ),
-    _rule(connects.mismatched, "issues connections cluster_events", IncidentKind.TLS_MISMATCH),
-    _rule(handshakes.failed, _REPLICATION, IncidentKind.TLS_FAILED),
-    _rule(
-        planned.changes,
-        "exchanges errors connections cluster_events error_histogram findings rebalances",
-        IncidentKind.ADMIN_ACTION,
-    ),
-    _rule(
-        offsets.offsets_set,
-        "group_events exchanges errors connections cluster_events lag",
-        IncidentKind.ADMIN_ACTION,
-    ),
-    _rule(planned.removals, "rebalances connections", IncidentKind.ADMIN_ACTION),
-    _rule(planned.migrations, "rebalances connections", IncidentKind.GROUP_MIGRATED),
-    _rule(deployments.deployments, "rebalances connections", IncidentKind.CLIENT_DEPLOY),
+    _rule(impatient.incidents, IncidentKind.TIMEOUT_TOO_SHORT),
+    _rule(turned_away.turned_away, IncidentKind.AUTHENTICATION_FAILED, IncidentKind.TURNED_AWAY),
+    _rule(too_old.too_old, IncidentKind.CLIENT_TOO_OLD),
+    _rule(too_old.without_codec, IncidentKind.CLIENT_TOO_OLD),
+    _rule(transactions.hung, IncidentKind.HUNG_TRANSACTION),
+    _rule(transactions.overdue, IncidentKind.HUNG_TRANSACTION),
+    _rule(fencing.shared, IncidentKind.PRODUCER_FENCED),
+    _rule(requests.waiting_for_replicas, IncidentKind.TOO_FEW_REPLICAS),
+    _rule(stuck.stuck, IncidentKind.CONSUMER_STUCK),
+    _rule(stuck.restarting, IncidentKind.CONSUMER_STUCK),
+    _rule(restarts.restarting, IncidentKind.CLIENT_RESTARTING),
+    _rule(stopped.stopped, IncidentKind.APPLICATION_STOPPED),
+    _rule(halted.halted, IncidentKind.CONSUMER_STUCK),
+    _rule(lag.lagging, IncidentKind.CONSUMER_LAGGING),
+    _rule(connects.listeners, IncidentKind.UNREACHABLE_LISTENER),
+    _rule(connects.nowhere, IncidentKind.UNREACHABLE_LISTENER),
+    _rule(same_address.incidents, IncidentKind.UNREACHABLE_LISTENER),
+    _rule(names.unresolved, IncidentKind.UNREACHABLE_LISTENER),
+    _rule(connects.mismatched, IncidentKind.TLS_MISMATCH),
+    _rule(handshakes.failed, IncidentKind.TLS_FAILED),
+    _rule(planned.changes, IncidentKind.ADMIN_ACTION),
+    _rule(offsets.offsets_set, IncidentKind.ADMIN_ACTION),
+    _rule(planned.removals, IncidentKind.ADMIN_ACTION),
+    _rule(planned.migrations, IncidentKind.GROUP_MIGRATED),
+    _rule(deployments.deployments, IncidentKind.CLIENT_DEPLOY),
 )
 
-NEEDED = frozenset(name for rule in RULES for name in rule.needs)
+NEEDED = frozenset(
+    {
+        "batches",
+        "cluster_events",
+        "connections",
+        "error_histogram",
+        "errors",
+        "exchanges",
+        "findings",
+        "forgotten_commits",
+        "group_events",
+        "issues",
+        "lag",
+        "latency",
+        "partitions",
+        "rebalances",
+        "rereads",
+        "silences",
+        "tcp_health",
+        "throughput",
+    }
+)
 """Tables that rules look at."""
 
 

@@ -12,6 +12,7 @@ from kafkascope.reports.columns.words import clock, duration
 from kafkascope.reports.incidents.costs import of_rebalances
 from kafkascope.reports.incidents.incident import Effect, Incident, Subject, Weighed
 from kafkascope.reports.incidents.incident import in_words as outcome
+from kafkascope.reports.incidents.paused import pauses
 from kafkascope.reports.incidents.signs import Row, Signs, group_of, packet_of
 from kafkascope.reports.vocabulary.finding_kinds import Severity
 from kafkascope.reports.vocabulary.incident_kinds import IncidentKind, Role
@@ -47,18 +48,28 @@ _SLOW_FINDINGS = frozenset(
 
 
 def slow(signs: Signs) -> Iterator[Incident]:
-    """Members that their own client took out because the application did not poll in time; one a group and cause."""
+    """Members that their own client took out because the application did not poll in time; one a group and cause.
+
+    Not those whose process as a whole stood still until they left.
+    """
+    paused = {pause.packet for _, _, of_host in signs.once(pauses) for pause in of_host}
     found: dict[str, list[Row]] = defaultdict(list)
     for row in signs.findings:
-        if row["kind"] in ("poll_timeout", "leaving_and_returning"):
+        if row["kind"] in ("poll_timeout", "leaving_and_returning") and not _packets(row) <= paused:
             found[group_of(row)].append(row)
     timed_out: dict[str, list[Row]] = defaultdict(list)
     for row in signs.rebalances:
         contributing = [one["client_id"] for one in row["contributing"] or () if one["trigger"] == Trigger.POLL_TIMEOUT]
-        if row["started"] is not None and (row["trigger"] == Trigger.POLL_TIMEOUT or contributing):
+        is_its_own = row["trigger"] == Trigger.POLL_TIMEOUT and paused.isdisjoint(_packets(row))
+        if row["started"] is not None and (is_its_own or contributing):
             timed_out[row["group_id"]].append(row)
     for group in sorted(found.keys() | timed_out.keys()):
         yield _slow(signs, group, found[group], timed_out[group])
+
+
+def _packets(row: Row) -> set[int | None]:
+    """The packets of what a finding or a rebalance is told by."""
+    return {seen["packet"] for seen in row["evidence"] or ()}
 
 
 def _polled_last_in_rebalance(signs: Signs, group: str, intervals: Mapping[str, int]) -> tuple[int, int]:

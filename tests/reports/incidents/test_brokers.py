@@ -238,7 +238,16 @@ def test_stalls_within_a_minute_are_one_incident(apart: float) -> None:
 
 
 @pytest.mark.parametrize(
-    ("since", "until", "follows"), [(10, 40, True), (21, 40, True), (21.1, 40, False), (1, 5, True), (1, 4.9, False)]
+    ("since", "until", "follows"),
+    [
+        (10, 40, True),
+        (21, 40, True),
+        (21.1, 40, False),
+        (5, 6, True),
+        (4.9, 6, False),
+        (1, 15, True),
+        (1, 14.9, False),
+    ],
 )
 def test_a_broker_that_waits_for_one_that_is_gone_is_not_told_of(since: float, until: float, follows: bool) -> None:
     gone = silence(B2, since, until, refused=1, **GONE)

@@ -91,11 +91,11 @@ TABLES = {
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.find.__qualname__)
-def test_a_rule_says_which_tables_it_needs(rule: rules.Rule) -> None:
+def test_tables_that_a_rule_looks_at_are_those_that_are_needed(rule: rules.Rule) -> None:
     tables = _Watched({name: dataset(name, rows) for name, rows in TABLES.items()})
     tables.asked = set()
     list(rule.find(Signs(tables)))
-    assert tables.asked <= rule.needs
+    assert tables.asked <= NEEDED
 
 
 def _broken(rule: rules.Rule) -> rules.Rule:
