@@ -9,7 +9,7 @@ from kafkascope.decoders.errors import Error
 from kafkascope.reports.columns.name_lists import in_words, listed
 from kafkascope.reports.columns.text import address, address_alone, counted, without_port
 from kafkascope.reports.columns.words import clock, duration
-from kafkascope.reports.incidents.brokers import BACK, leaderless, outages
+from kafkascope.reports.incidents.brokers import BACK, Outage, leaderless, outages
 from kafkascope.reports.incidents.incident import Effect, Incident, Subject, Weighed
 from kafkascope.reports.incidents.incident import in_words as outcome
 from kafkascope.reports.incidents.signs import Node, Row, Signs
@@ -30,29 +30,34 @@ _ADVICE = (
 
 def absent(signs: Signs) -> Iterator[Incident]:
     """Brokers that hold replicas and are on no list, but for those whose outage is told anyway."""
-    known = {signs.node(one.host, one.started) for one in signs.once(outages)}
+    known: dict[Node | None, list[Outage]] = defaultdict(list)
+    for one in signs.once(outages):
+        known[signs.node(one.host, one.started)].append(one)
     missing: dict[Node, list[Row]] = defaultdict(list)
     for row in signs.events:
         if row["event"] == "broker_missing":
             missing[Node(row["cluster_id"], str(row["node_id"]))].append(row)
     places = _sought(signs) if len(missing) == 1 else {}
     for node, rows in sorted(missing.items(), key=lambda one: (one[0].cluster_id or "", one[0].id)):
-        if node not in known:
-            yield _absent(signs, node, rows, places if len(places) == 1 else {})
+        since = rows[0]["at"]
+        back = next(
+            (
+                row
+                for row in signs.events_of(node, since, signs.end + 1)
+                if row["event"] in (*BACK, "broker_listed") and str(row["node_id"]) == node.id
+            ),
+            None,
+        )
+        until = signs.end if back is None else back["at"]
+        if not any(one.started <= until and since <= one.until(signs.end) for one in known[node]):
+            yield _absent(signs, node, rows, back, places if len(places) == 1 else {})
 
 
-def _absent(signs: Signs, node: Node, rows: Sequence[Row], sought: Mapping[str, Sequence[Row]]) -> Incident:
+def _absent(
+    signs: Signs, node: Node, rows: Sequence[Row], back: Row | None, sought: Mapping[str, Sequence[Row]]
+) -> Incident:
     """The incident; sought are connects that failed, by the one address:port that may be the broker's."""
-    since = rows[0]["at"]
-    back = next(
-        (
-            row
-            for row in signs.events_of(node, since, signs.end + 1)
-            if row["event"] in (*BACK, "broker_listed") and str(row["node_id"]) == node.id
-        ),
-        None,
-    )
-    until = signs.end if back is None else back["at"]
+    since, until = rows[0]["at"], signs.end if back is None else back["at"]
     partitions = {partition: None for row in rows for partition in row["partitions"] or ()}
     led = [
         row

@@ -108,7 +108,7 @@ def found(signs: Signs) -> list[Awaited]:
         Loss(row, name, host, last, signs.end, Certainty.LIKELY)
         for (host, name), (last, usual) in sorted(heard.items())
         if signs.end - last >= max(threshold("awaited") * SECOND_NS, _MISSED * usual)
-        and told.get((host, name), 0) < last
+        and told.get((host, name), 0) < last - threshold("one_trouble") * SECOND_NS
         and not any(one.client == host and one.overlaps(last, signs.end) for one in signs.once(vanished))
         and not any(one.troubles(last, int(last + _MISSED * usual)) for one in of_brokers)
         for row in present[host, name].values()

@@ -177,7 +177,6 @@ def _unheard(signs: Signs, stall: Outage, found: Sequence[Vanished]) -> bool:
 
 def _once(signs: Signs, found: Sequence[Outage]) -> list[Outage]:
     """Outages; of those of one broker at several addresses at once only that of which most is known."""
-    soon = int(threshold("one_trouble") * SECOND_NS)
     latest: dict[tuple[Node, bool], int] = {}  # of each broker, gone or not: its place among these
     once: list[Outage] = []
     for one in found:
@@ -186,7 +185,7 @@ def _once(signs: Signs, found: Sequence[Outage]) -> list[Outage]:
         if (
             place is not None
             and once[place].host != one.host
-            and one.started <= (once[place].ended or signs.end) + (soon if one.gone else 0)
+            and one.started <= (once[place].ended or signs.end) + (_SOON_NS if one.gone else 0)
         ):
             once[place] = max(once[place], one, key=lambda each: (each.silence["ended"], each.silence["waiting"]))
             continue
@@ -559,7 +558,7 @@ def _effects(
     silence, host = outage.silence, outage.host
     node = signs.node(host, outage.started)
     effects = []
-    waited = silence["duration_ms"]
+    waited = silence["duration_ms"] if outage.ended is None else (outage.ended - outage.started) / MILLISECOND_NS
     if silence["waiting"]:
         who = listed(silence["waiting_clients"])
         text = f"{counted(silence['waiting'], 'request')} of {who} waited for up to {duration(waited)}"

@@ -12,6 +12,7 @@ from kafkascope.reports.incidents import impatient, restarts, same_address, too_
 from kafkascope.reports.incidents.client_causes import LOOK_AT, Beside
 from kafkascope.reports.incidents.incident import Effect, Incident, Subject, Weighed, in_words
 from kafkascope.reports.incidents.replication import HeldUp, held_up_between
+from kafkascope.reports.incidents.runs import in_runs
 from kafkascope.reports.incidents.signs import Row, Signs, host_of
 from kafkascope.reports.incidents.stuck import beginnings
 from kafkascope.reports.measures.client_facts import NO_NAME
@@ -19,7 +20,7 @@ from kafkascope.reports.vocabulary.finding_kinds import Severity
 from kafkascope.reports.vocabulary.incident_kinds import IncidentKind, Role
 from kafkascope.reports.vocabulary.thresholds import threshold
 from kafkascope.reports.vocabulary.triggers import Certainty
-from kafkascope.sniffer.units import MILLISECOND_NS
+from kafkascope.sniffer.units import MILLISECOND_NS, SECOND_NS
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +87,7 @@ def told(signs: Signs) -> Iterator[Incident]:
     known |= {f"client {one.who}" for one in signs.once(too_old.found)}
     known |= {f"client {one.name} ({one.host})" for one in signs.once(unconfirmed.found)}
     known |= {f"client {name} ({one.client})" for one in signs.once(turned_away.found) for name in one.names}
+    apart = threshold("one_trouble") * SECOND_NS
     for one in _TOLD:
         by_client: dict[str, list[Row]] = defaultdict(list)
         for row in signs.findings:
@@ -96,11 +98,19 @@ def told(signs: Signs) -> Iterator[Incident]:
             ):
                 continue  # why it comes again and again is told with the cause
             by_client[row["client_ids"][0]].append(row)
-        if len(by_client) >= threshold("alike"):
-            yield _told(signs, one, sorted(by_client), [row for found in by_client.values() for row in found])
-            continue
+        at_once = [row for found in by_client.values() for row in found if not _is_broker(signs, row)]
+        at_once.sort(key=lambda row: (row["since"], row["id"]))
+        for run in in_runs(at_once, lambda run, row: row["since"] <= max(_until(run[0]), _until(run[-1])) + apart):
+            names = sorted({row["client_ids"][0] for row in run})
+            if len(names) >= threshold("alike") and sum(len(by_client[name]) for name in names) == len(run):
+                yield _told(signs, one, names, run)
+                by_client = {name: found for name, found in by_client.items() if name not in names}
         for name, found in sorted(by_client.items()):
             yield _told(signs, one, [name], found)
+
+
+def _until(finding: Row) -> int:
+    return int(finding["until"] or finding["since"])
 
 
 def _told(signs: Signs, one: Told, names: Sequence[str], found: Sequence[Row]) -> Incident:

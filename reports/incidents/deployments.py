@@ -11,8 +11,10 @@ from kafkascope.reports.columns.name_lists import listed
 from kafkascope.reports.columns.text import counted
 from kafkascope.reports.columns.words import clock
 from kafkascope.reports.incidents.incident import Effect, Incident, Subject, Weighed
+from kafkascope.reports.incidents.restarts import loops
 from kafkascope.reports.incidents.runs import in_runs
 from kafkascope.reports.incidents.signs import Row, Signs
+from kafkascope.reports.incidents.stuck import beginnings
 from kafkascope.reports.vocabulary.finding_kinds import Severity
 from kafkascope.reports.vocabulary.incident_kinds import IncidentKind, Role
 from kafkascope.reports.vocabulary.thresholds import threshold
@@ -37,7 +39,13 @@ class _Deployment:
 
 
 def deployments(signs: Signs) -> Iterator[Incident]:
-    """Groups whose members were replaced in an orderly way: by themselves started anew, or by as many others."""
+    """Groups whose members were replaced in an orderly way: by themselves started anew, or by as many others.
+
+    Not members that are started again and again: nobody does that on purpose.
+    """
+    looping = {(loop.group, loop.client_id) for loop in signs.once(loops)}
+    for group, places in signs.once(beginnings).items():
+        looping |= {(group, row["client_id"]) for place in places for row in place.rows}
     by_group: dict[str, list[Row]] = defaultdict(list)
     workers = set[str]()  # hosts of Kafka Connect, between which tasks move
     for row in signs.rebalances:
@@ -45,7 +53,7 @@ def deployments(signs: Signs) -> Iterator[Incident]:
         if row["protocol"] == "connect":
             workers |= {member["host"] for member in row["members"] or ()}
     for group, rows in sorted(by_group.items()):
-        in_turn = _in_turn(rows)
+        in_turn = _in_turn(rows, {name for of_group, name in looping if of_group == group})
         times = [(one.rows[0]["started"], one.rows[-1]["started"]) for one in in_turn]
         others = _by_others(rows, workers, times)
         for found in [*in_turn, *others]:
@@ -73,10 +81,11 @@ def _incident(signs: Signs, group: str, found: _Deployment) -> Incident:
     )
 
 
-def _in_turn(rows: Sequence[Row]) -> list[_Deployment]:
-    """Members that left and came back soon, under their names, one soon after the other."""
+def _in_turn(rows: Sequence[Row], others: Set[str]) -> list[_Deployment]:
+    """Members that left and came back soon, under their names, one soon after the other; without some others."""
     after = threshold("deployed_after") * SECOND_NS
-    runs = in_runs(_turns(rows), lambda run, turn: bool(turn[0]["started"] <= run[-1][1]["started"] + after))
+    turns = [turn for turn in _turns(rows) if turn[-1] not in others]
+    runs = in_runs(turns, lambda run, turn: bool(turn[0]["started"] <= run[-1][1]["started"] + after))
     return [_of_turns(run) for run in runs if len({name for *_, name in run}) >= threshold("deployed_members")]
 
 

@@ -17,7 +17,7 @@ from kafkascope.decoders import apis
 from kafkascope.decoders.errors import Error
 from kafkascope.reports.columns.arrow import integers
 from kafkascope.reports.columns.name_lists import in_words as partitions_in_words
-from kafkascope.reports.columns.text import counted
+from kafkascope.reports.columns.text import address_alone, counted
 from kafkascope.reports.columns.topics import ID_PREFIX
 from kafkascope.reports.columns.words import clock, duration
 from kafkascope.reports.incidents.incident import Effect, Incident, Subject, Weighed, in_words
@@ -227,6 +227,7 @@ def _last_spans(signs: Signs) -> dict[tuple[str, str, str], _Span]:
 
 def _is_explained(signs: Signs, halt: Halt) -> bool:
     """Whether it left as one that is slow, or the group, the network or a broker kept it from asking."""
+    brokers = {broker for client, broker, name, _ in signs.parties if (client, name) == (halt.host, halt.name)}
     return (
         any(signs.rebalances_of(halt.group, halt.until - SECOND_NS, halt.since))
         or any(
@@ -234,15 +235,22 @@ def _is_explained(signs: Signs, halt: Halt) -> bool:
             for row in signs.events_of_group(halt.group)
             if halt.since <= row["at"] <= halt.until + _LEAVING_TAKES
         )
-        or any(
-            row["client"] == halt.host and halt.since <= (row["opened"] or 0) <= halt.until
-            for row in signs.failed_connects
-        )
+        or any(halt.since <= at <= halt.until for at in signs.once(_failed_at).get(halt.host, ()))
         or any(
             2 * (min(row["until"] or signs.end, halt.until) - max(row["since"], halt.since)) > halt.until - halt.since
             for row in signs.silences
+            if address_alone(row["host"]) in brokers
         )
     )
+
+
+def _failed_at(signs: Signs) -> dict[str, list[int]]:
+    """When connects of each host failed."""
+    found: dict[str, list[int]] = defaultdict(list)
+    for row in signs.failed_connects:
+        if row["opened"] is not None:
+            found[row["client"]].append(row["opened"])
+    return found
 
 
 def _halted(signs: Signs, halt: Halt) -> Incident:

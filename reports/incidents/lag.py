@@ -125,7 +125,10 @@ def trends(signs: Signs) -> list[Trend]:
     for (group, topic), spans in sorted(_lag_by_span(signs).items()):
         most = max(span.partitions for span in spans)
         whole = sorted((span for span in spans if span.partitions == most), key=lambda span: span.at)
-        first, last = whole[0], whole[-1]
+        settled = max((row["started"] or 0 for row in signs.rebalances_of(group, whole[-1].at)), default=0)
+        if settled > whole[0].at + 10 * SECOND_NS:  # what was before the latest rebalance is another matter
+            whole = [span for span in whole if span.at >= settled] or whole[-1:]
+        first = whole[0]
         names = sorted(name for name, groups in signs.groups_of.items() if group in groups)
         trend = Trend(group, topic, whole, names)
         if len(whole) < _LEAST_SPANS or trend.seconds < threshold("falling_behind_for"):
@@ -137,12 +140,6 @@ def trends(signs: Signs) -> list[Trend]:
             or trend.grown < threshold("behind") * trend.written
             or sum(span.commits > 0 for span in whole) < _RISING * len(whole)
             or any(halt.group == group and halt.until >= first.at for halt in signs.once(halts))
-            or any(
-                row["group_id"] == group
-                and first.at < (row["started"] or 0) - 10 * SECOND_NS
-                and row["started"] <= last.at
-                for row in signs.rebalances
-            )
         ):
             continue
         found.append(trend)

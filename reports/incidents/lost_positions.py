@@ -14,11 +14,13 @@ from kafkascope.reports.columns.name_lists import in_words, listed
 from kafkascope.reports.columns.words import clock
 from kafkascope.reports.incidents.incident import Effect, Incident, Subject, Weighed
 from kafkascope.reports.incidents.planned import changes_made, named_in, topics_deleted
+from kafkascope.reports.incidents.runs import in_runs
 from kafkascope.reports.incidents.signs import Row, Signs, is_of_broker
 from kafkascope.reports.vocabulary.finding_kinds import Severity
 from kafkascope.reports.vocabulary.incident_kinds import IncidentKind, Role
+from kafkascope.reports.vocabulary.thresholds import threshold
 from kafkascope.reports.vocabulary.triggers import Certainty
-from kafkascope.sniffer.units import MILLISECOND_NS
+from kafkascope.sniffer.units import MILLISECOND_NS, SECOND_NS
 
 _ADVICE_DELETED = (
     "Compare the topic's retention (retention.ms, retention.bytes, or who ran kafka-delete-records) with how far the "
@@ -43,7 +45,13 @@ def offsets_lost(signs: Signs) -> Iterator[Incident]:
             continue
         if all(row["first"] < deletion["requested"] for deletion in signs.once(topics_deleted).get(topic, ())):
             by_topic[topic].append(row)
-    for topic, rows in sorted(by_topic.items()):
+    apart = threshold("one_trouble") * SECOND_NS
+    times = (
+        (topic, rows)
+        for topic, of_topic in sorted(by_topic.items())
+        for rows in in_runs(of_topic, lambda run, row: row["first"] - run[-1]["last"] <= apart)
+    )
+    for topic, rows in times:
         since, until = rows[0]["first"], max(row["last"] for row in rows)
         names = sorted({row["client_id"] for row in rows if row["client_id"]})
         groups = sorted({group for name in names for group in _readers(signs, name, topic)})
@@ -75,8 +83,9 @@ def offsets_lost(signs: Signs) -> Iterator[Incident]:
             ),
             started=since,
             ended=until,
-            headline=f"{listed(names or ['a consumer'])}{f' of group {listed(groups)}' if groups else ''} lost its "
-            f"position in {in_words(partitions)} at {clock(since)}: {why}{cost}",
+            headline=f"{listed(names or ['a consumer'])}{f' of group {listed(groups)}' if groups else ''} lost "
+            f"{'its position' if len(names) <= 1 else 'their positions'} in {in_words(partitions)} at "
+            f"{clock(since)}: {why}{cost}",
             evidence=(
                 *(
                     Weighed(f"DeleteRecords of {one['client_id'] or '?'}", one["request_packet"], one["requested"], 0.9)

@@ -247,8 +247,11 @@ def _lost(signs: Signs, run: Sequence[tuple[Loss, Fate]]) -> Incident:
     were = "was" if len(names) <= 1 else "were"
     what = fate_words(fate.kind, names) if fate.settled else OPEN
     silent = f" after {duration((first.expelled - first.since) / MILLISECOND_NS)} of silence" if first.last_word else ""
-    again = f"; it was back at {clock(back[0]['started'])}" if back else ""
-    last = of_run[-1].rebalance
+    came = {row["trigger_client_id"] for row in back}
+    all_came = ("it was" if len(names) <= 1 else "they were") if came >= {*names} else None
+    who_came = all_came or f"{listed(came)} {'was' if len(came) == 1 else 'were'}"
+    again = f"; {who_came} back at {clock(back[0]['started'])}" if back else ""
+    last = max(of_run, key=lambda loss: loss.expelled).rebalance
     times = _times(signs, of_run) if fate.kind == IncidentKind.CLIENT_DIED else 1
     latest_at = max(loss.since for loss in of_run)
     begun, latest = clock(first.since), clock(latest_at)

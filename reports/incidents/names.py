@@ -167,7 +167,8 @@ def _asking_in_vain(signs: Signs) -> list[_Asking]:
             brokers[who].add(row["broker"])
     for row in signs.errors:
         for client in signs.hosts_of.get(row["client_id"] or "", ()):
-            counts[client, row["client_id"]][row["api"]] -= row["count"]
+            if row["api"] in (of_client := counts.get((client, row["client_id"]), {})):
+                of_client[row["api"]] -= row["count"]
     failing = {row["client"] for row in signs.failed_connects}
     asked = {who: _asked(by_api) for who, by_api in counts.items() if who[1] and who[0] not in failing}
     vain = {who for who, count in asked.items() if count >= threshold("asked_in_vain")}

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import sys
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -16,14 +17,18 @@ from kafkascope.reports.columns.words import clock, duration
 from kafkascope.reports.incidents.incident import Effect, Incident, Subject, Weighed
 from kafkascope.reports.incidents.incident import in_words as outcome
 from kafkascope.reports.incidents.replication import HeldUp, held_up_between
+from kafkascope.reports.incidents.runs import in_runs
 from kafkascope.reports.incidents.signs import Signs
 from kafkascope.reports.incidents.vanished import Vanished, vanished
 from kafkascope.reports.vocabulary.finding_kinds import Severity
 from kafkascope.reports.vocabulary.incident_kinds import IncidentKind, Role
 from kafkascope.reports.vocabulary.thresholds import threshold
 from kafkascope.reports.vocabulary.triggers import Certainty
+from kafkascope.sniffer.units import SECOND_NS
 
 _PAIR = ["client", "broker"]
+_Hosts = tuple[str, str]
+_Seen = TypeVar("_Seen")
 _RTO_MS = 200.0  # the least that Linux waits for an acknowledgement before it sends again (RFC 6298 says a second)
 
 
@@ -78,8 +83,8 @@ def lossy(signs: Signs) -> dict[tuple[str, str], list[Path]]:
 def losses(signs: Signs) -> Iterator[Incident]:
     """An incident for each host to or from which packets are lost."""
     found = signs.once(lossy)
-    for host, pairs in by_common_host(found):
-        paths = [path for pair in pairs for path in found[pair]]
+    for host, together in _at_one_time(found, lambda path: (path.first, path.last)):
+        pairs, paths = {pair for pair, _ in together}, [path for _, path in together]
         sent, again = sum(path.packets for path in paths), sum(path.retransmits for path in paths)
         since, until = min(path.first for path in paths), max(path.last for path in paths)
         others = sorted({one for pair in pairs for one in pair if one != host})
@@ -194,8 +199,9 @@ def delayed(signs: Signs) -> dict[tuple[str, str], list[Late]]:
 def delays(signs: Signs) -> Iterator[Incident]:
     """An incident for each host to or from which packets take long, while others are as fast as ever."""
     found = signs.once(delayed)
-    for host, pairs in by_common_host(found):
-        late = sorted((one for pair in pairs for one in found[pair]), key=lambda one: (one.at, one.longest))
+    for host, together in _at_one_time(found, lambda one: (one.path.first, one.path.last)):
+        pairs = {pair for pair, _ in together}
+        late = sorted((one for _, one in together), key=lambda one: (one.at, one.longest))
         since, until = late[0].path.first, max(one.path.last for one in late)
         worst, best = max(one.longest for one in late), min(one.best for one in late)
         others = sorted({one for pair in pairs for one in pair if one != host})
@@ -241,6 +247,17 @@ def _usual(samples: int, total_us: int, longest_ms: float) -> float:
     """
     left_out = 2 + samples // 20
     return max(total_us / 1000 - left_out * longest_ms, 0.0) / (samples - left_out)
+
+
+def _at_one_time(
+    found: Mapping[_Hosts, Sequence[_Seen]], time_of: Callable[[_Seen], tuple[int, int]]
+) -> Iterator[tuple[str, list[tuple[_Hosts, _Seen]]]]:
+    """What is wrong between pairs of hosts, by the host that they have in common, and by time: one trouble each."""
+    apart = threshold("one_trouble") * SECOND_NS
+    for host, pairs in by_common_host(found):
+        in_order = sorted(((pair, one) for pair in pairs for one in found[pair]), key=lambda one: time_of(one[1]))
+        for run in in_runs(in_order, lambda run, one: time_of(one[1])[0] - time_of(run[-1][1])[1] <= apart):
+            yield host, run
 
 
 def by_common_host(pairs: Iterable[tuple[str, str]]) -> Iterator[tuple[str, Sequence[tuple[str, str]]]]:

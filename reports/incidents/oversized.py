@@ -64,12 +64,12 @@ def found(signs: Signs) -> list[Oversized]:
             place = address(connection["broker"], connection["broker_port"])
             of_client[place, connection["client"], row["client_id"] or "?"].append(row)
     largest = _largest_answered(signs, {place for place, _, _ in of_client}) if of_client else {}
-    return [
-        Oversized(place, host, name, tuple(closed), largest.get(place, 0))
-        for (place, host, name), closed in sorted(of_client.items())
-        if len({row["connection"] for row in closed}) >= threshold("turned_away")
-        and min(row["request_bytes"] for row in closed) > largest.get(place, 0)
-    ]
+    oversized = []
+    for (place, host, name), closed in sorted(of_client.items()):
+        too_large = [row for row in closed if row["request_bytes"] > largest.get(place, 0)]
+        if len({row["connection"] for row in too_large}) >= threshold("turned_away"):
+            oversized.append(Oversized(place, host, name, tuple(too_large), largest.get(place, 0)))
+    return oversized
 
 
 def closed_at(signs: Signs) -> Iterator[Incident]:

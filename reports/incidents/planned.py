@@ -16,6 +16,7 @@ from kafkascope.reports.columns.words import clock, duration
 from kafkascope.reports.groups.body import body_of
 from kafkascope.reports.incidents.costs import of_rebalances
 from kafkascope.reports.incidents.incident import Effect, Incident, Subject, Weighed, in_words
+from kafkascope.reports.incidents.runs import in_runs
 from kafkascope.reports.incidents.signs import Row, Signs, is_of_broker
 from kafkascope.reports.vocabulary.finding_kinds import Severity
 from kafkascope.reports.vocabulary.incident_kinds import IncidentKind, Role
@@ -23,6 +24,7 @@ from kafkascope.reports.vocabulary.thresholds import threshold
 from kafkascope.reports.vocabulary.triggers import Certainty, Trigger
 from kafkascope.sniffer.units import MILLISECOND_NS, SECOND_NS
 
+_MOST_TIMES = 5  # at which one client changes something, that are told each for itself
 _GONE = frozenset({Error.UNKNOWN_TOPIC_OR_PARTITION, Error.UNKNOWN_TOPIC_ID, Error.INCONSISTENT_TOPIC_ID})
 _OF_GONE = ("error_loop", "idle_polling", "metadata_storm", "leader_changed", "sent_again")
 _OF_TOPICS = ("CreateTopics", "DeleteTopics", "CreatePartitions")
@@ -87,52 +89,60 @@ def changes_made(signs: Signs) -> list[Row]:
 
 
 def changes(signs: Signs) -> Iterator[Incident]:
-    """What administrators changed, one client at a time."""
+    """What administrators changed, one client at a time; what somebody changed later is told for itself."""
     by_client: dict[tuple[str, str], list[Row]] = defaultdict(list)
     for row in signs.once(changes_made):
         by_client[row["client_id"] or "?", row["host"]].append(row)
-    for (client_id, host), made in sorted(by_client.items()):
-        counts = Counter(row["api"] for row in made)
-        since, until = made[0]["requested"], max(row["answered"] for row in made)
-        about: dict[str, set[str]] = {api: set() for api in counts}
-        subjects = set[Subject]()
-        for row in made:
-            for role, name in named_in(row["request"]):
-                about[row["api"]].add(name)
-                subjects |= {Subject(role, name)} if role is not None else set()
-        what = ", ".join(
-            f"{api} {counted(count, 'time')}{f' ({listed(about[api])})' if about[api] else ''}"
-            for api, count in counts.items()
+    apart = threshold("one_trouble") * SECOND_NS
+    for (client_id, host), of_client in sorted(by_client.items()):
+        runs = list(in_runs(of_client, lambda run, row: row["requested"] - run[-1]["answered"] <= apart))
+        # Who does so again and again is no person.
+        yield from (
+            _changes(signs, client_id, host, run) for run in (runs if len(runs) <= _MOST_TIMES else [of_client])
         )
-        missed, findings = _missed(signs, (row for row in made if row["api"] == "DeleteTopics"))
-        costs, _, rebalances = of_rebalances(_rebalanced(signs, made))
-        yield Incident(
-            kind=IncidentKind.ADMIN_ACTION,
-            severity=Severity.INFO,
-            certainty=Certainty.CERTAIN,
-            subjects=(Subject(Role.CLIENT, client_id), Subject(Role.HOST, host), *sorted(subjects)),
-            started=since,
-            ended=until,
-            headline=f"{client_id} ({host}) changed something from {clock(since)} on: {what}"
-            + in_words((*missed, *costs)),
-            evidence=tuple(
-                Weighed(
-                    f"{row['api']} answered without an error",
-                    row["request_packet"],
-                    row["requested"],
-                    0.9,
-                )
-                for row in made
-            ),
-            advice="Nothing, if this was planned; else find out who runs this client."
-            if not missed
-            else "Find out who runs this client, and whether it was meant: all records of a topic that is deleted are "
-            "gone, also where it is made again at once, and who read it begins anew.",
-            cost_ms=0,
-            effects=(*missed, *costs),
-            findings=findings,
-            rebalances=rebalances,
-        )
+
+
+def _changes(signs: Signs, client_id: str, host: str, made: Sequence[Row]) -> Incident:
+    counts = Counter(row["api"] for row in made)
+    since, until = made[0]["requested"], max(row["answered"] for row in made)
+    about: dict[str, set[str]] = {api: set() for api in counts}
+    subjects = set[Subject]()
+    for row in made:
+        for role, name in named_in(row["request"]):
+            about[row["api"]].add(name)
+            subjects |= {Subject(role, name)} if role is not None else set()
+    what = ", ".join(
+        f"{api} {counted(count, 'time')}{f' ({listed(about[api])})' if about[api] else ''}"
+        for api, count in counts.items()
+    )
+    missed, findings = _missed(signs, (row for row in made if row["api"] == "DeleteTopics"))
+    costs, _, rebalances = of_rebalances(_rebalanced(signs, made))
+    return Incident(
+        kind=IncidentKind.ADMIN_ACTION,
+        severity=Severity.INFO,
+        certainty=Certainty.CERTAIN,
+        subjects=(Subject(Role.CLIENT, client_id), Subject(Role.HOST, host), *sorted(subjects)),
+        started=since,
+        ended=until,
+        headline=f"{client_id} ({host}) changed something from {clock(since)} on: {what}" + in_words((*missed, *costs)),
+        evidence=tuple(
+            Weighed(
+                f"{row['api']} answered without an error",
+                row["request_packet"],
+                row["requested"],
+                0.9,
+            )
+            for row in made
+        ),
+        advice="Nothing, if this was planned; else find out who runs this client."
+        if not missed
+        else "Find out who runs this client, and whether it was meant: all records of a topic that is deleted are "
+        "gone, also where it is made again at once, and who read it begins anew.",
+        cost_ms=0,
+        effects=(*missed, *costs),
+        findings=findings,
+        rebalances=rebalances,
+    )
 
 
 def _rebalanced(signs: Signs, made: Sequence[Row]) -> list[Row]:
@@ -176,7 +186,7 @@ def _missed(signs: Signs, made: Iterable[Row]) -> tuple[tuple[Effect, ...], froz
         for row in (signs.errors if deleted else ())
         if row["client_id"]
         and not is_of_broker(row["client_id"])
-        and any(_comes_of(row, deletion) for deletion in deleted.get(row["topic"] or "", ()))
+        and any(comes_of(row, deletion) for deletion in deleted.get(row["topic"] or "", ()))
     ]
     if not rows:
         return (), frozenset()
@@ -193,7 +203,7 @@ def _missed(signs: Signs, made: Iterable[Row]) -> tuple[tuple[Effect, ...], froz
     return tuple(effects), signs.explained(_OF_GONE, since, until, clients=names)
 
 
-def _comes_of(error: Row, deletion: Row) -> bool:
+def comes_of(error: Row, deletion: Row) -> bool:
     """Whether an error about a topic comes of its deletion. A position may be missed long after the topic was."""
     until = deletion["answered"] + int(threshold("one_trouble") * SECOND_NS)
     is_of_it = error["error"] == Error.OFFSET_OUT_OF_RANGE or (error["error"] in _GONE and error["first"] <= until)

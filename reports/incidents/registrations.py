@@ -75,7 +75,7 @@ def wanted_ids(signs: Signs) -> set[str]:
 
 
 def _kept_out(signs: Signs) -> dict[tuple[str, str], list[Row]]:
-    """Errors by which brokers are kept out of a cluster, by their hosts and the error; of those that never came in."""
+    """Errors by which brokers are kept out of a cluster, by their hosts and the error, since they came in last."""
     found = [
         row
         for row in signs.errors
@@ -94,7 +94,8 @@ def _kept_out(signs: Signs) -> dict[tuple[str, str], list[Row]]:
         if (connection := connections.get(row["first_connection"])) is not None:
             by_host[connection["client"], row["error"]].append(row)
     # Who crashed comes in when its own session from before has ended.
-    return {key: rows for key, rows in sorted(by_host.items()) if came_in.get(key[0], -1) < rows[0]["first"]}
+    kept_out = {key: [row for row in rows if came_in.get(key[0], -1) < row["first"]] for key, rows in by_host.items()}
+    return {key: rows for key, rows in sorted(kept_out.items()) if rows}
 
 
 def _whose(signs: Signs, host: str, rows: Sequence[Row]) -> tuple[str, Node] | None:

@@ -16,6 +16,8 @@ from kafkascope.reports.columns.text import address, counted
 from kafkascope.reports.columns.words import clock, duration
 from kafkascope.reports.incidents.brokers import Outage, out_at, outages, topic_subjects
 from kafkascope.reports.incidents.incident import EVIDENCE_SHOWN, Effect, Incident, Subject, Weighed
+from kafkascope.reports.incidents.planned import comes_of, topics_deleted
+from kafkascope.reports.incidents.runs import in_runs
 from kafkascope.reports.incidents.signs import REPLICA_ERRORS, Row, Signs
 from kafkascope.reports.vocabulary.finding_kinds import Severity
 from kafkascope.reports.vocabulary.incident_kinds import IncidentKind, Role
@@ -110,11 +112,14 @@ _NOT_FAILED = frozenset({Error.NONE, Error.TOPIC_ALREADY_EXISTS})
 def refusals(signs: Signs) -> Iterator[Incident]:
     """Topics that clients cannot use."""
     found, missing = signs.once(outages), _told_missing(signs)
+    apart = threshold("one_trouble") * SECOND_NS
     for refusal in _REFUSALS:
         by_topic: dict[str, list[Row]] = defaultdict(list)
         for row in signs.errors:
             if row["error"] in refusal.errors and row["topic"] and row["api"] in _OF_CLIENTS:
-                by_topic[row["topic"]].append(row)
+                deleted = signs.once(topics_deleted).get(row["topic"], ())
+                if not any(comes_of(row, deletion) for deletion in deleted):  # which is told with that
+                    by_topic[row["topic"]].append(row)
         alike: dict[frozenset[str | None], list[str]] = defaultdict(list)  # topics by who cannot use them
         for topic, rows in sorted(by_topic.items()):
             of_kind = sum(row["count"] for row in rows) >= threshold(refusal.least)
@@ -126,7 +131,11 @@ def refusals(signs: Signs) -> Iterator[Incident]:
             rows = sorted(
                 chain.from_iterable(by_topic[topic] for topic in topics), key=lambda row: (row["first"], row["topic"])
             )
-            yield _refusal(signs, refusal, topics, rows, out_at(signs, found, rows[0]["first"], rows[0]["broker"]))
+            if refusal.kind != IncidentKind.TOO_FEW_REPLICAS:  # what is wrong with requests has no end of its own
+                yield _refusal(signs, refusal, topics, rows, None)
+                continue
+            for run in in_runs(rows, lambda run, row: row["first"] - run[-1]["last"] <= apart):
+                yield _refusal(signs, refusal, topics, run, out_at(signs, found, run[0]["first"], run[0]["broker"]))
 
 
 def _told_missing(signs: Signs) -> set[str]:
@@ -279,8 +288,9 @@ def _reasons(signs: Signs, error: Error, api: str, at: int) -> Iterator[Weighed]
 def waiting_for_replicas(signs: Signs) -> Iterator[Incident]:
     """Writes with acks=all that living brokers could not confirm while others were away."""
     gone = [outage for outage in signs.once(outages) if outage.gone]
-    if not gone or any(row["error"] in REPLICA_ERRORS for row in signs.errors):
+    if not gone:
         return
+    refused = [row for row in signs.errors if row["error"] in REPLICA_ERRORS]  # of these writes it is told otherwise
     late = pc.field("latency_ms").is_null() | (pc.field("latency_ms") >= threshold("replicas_late") * 1000)
     from_all = (pc.field("api") == "Produce") & pc.match_substring(pc.field("request"), '"acks": -1')
     columns = ("connection", "number", "client_id", "requested", "answered", "request_packet")
@@ -298,7 +308,8 @@ def waiting_for_replicas(signs: Signs) -> Iterator[Incident]:
             places = (at for at, one in enumerate(gone) if _waited_in(signs, row, asked, one))
             waited[tuple(places)].append(row)
     for away, found in sorted(waited.items()):
-        if away:
+        since, until = found[0]["requested"], max(row["over"] for row in found)
+        if away and not any(row["first"] <= until and since <= row["last"] for row in refused):
             yield _waiting(
                 signs,
                 [gone[at] for at in away],
@@ -332,7 +343,7 @@ def _waiting(signs: Signs, away: Sequence[Outage], rows: Sequence[Row]) -> Incid
         ended=until,
         headline=f"{counted(len(rows), 'write')} with acks=all of {listed(names)}"
         f"{f' to {listed(topics)}' if topics else ''} waited for up to {duration(longest)} from {clock(since)} on: "
-        f"their leaders were there, but replicas on "
+        f"{'its leader was' if len(rows) == 1 else 'their leaders were'} there, but replicas on "
         f"{listed([signs.broker_words(one.host, one.started) for one in away])} were not",
         evidence=tuple(
             Weighed(

@@ -112,7 +112,13 @@ def _slow(signs: Signs, group: str, found: Sequence[Row], timed_out: Sequence[Ro
         + [row["recovered"] or row["stable"] or row["started"] for row in timed_out]
     )
     storm = any(row["kind"] == "rebalance_storm" and group_of(row) == group for row in signs.findings)
-    in_time = signs.rebalances_of(group, until + SECOND_NS, since)
+    in_time = [
+        row
+        for row in signs.rebalances_of(group, until + SECOND_NS, since)
+        if storm
+        or row["trigger_client_id"] in times
+        or any(one["client_id"] in times for one in row["contributing"] or ())
+    ]
     effects, cost_ms, rebalances = of_rebalances(in_time)
     told = {row["title"]: row for row in found}
     evidence = [Weighed(row["title"], packet_of(row), row["since"], 0.9) for row in told.values()]

@@ -14,7 +14,7 @@ from kafkascope.reports.incidents.costs import lost_by
 from kafkascope.reports.incidents.incident import Effect, Incident, Weighed
 from kafkascope.reports.incidents.incident import in_words as outcome
 from kafkascope.reports.incidents.registrations import wanted_ids
-from kafkascope.reports.incidents.signs import Row, Signs
+from kafkascope.reports.incidents.signs import Node, Row, Signs
 from kafkascope.reports.vocabulary.finding_kinds import Severity
 from kafkascope.reports.vocabulary.incident_kinds import IncidentKind
 from kafkascope.reports.vocabulary.thresholds import threshold
@@ -36,18 +36,36 @@ _ADVICE = (
 
 def failed(signs: Signs) -> Iterator[Incident]:
     """Brokers of which a log directory has failed."""
-    errors: dict[str, list[Row]] = defaultdict(list)
-    events: dict[str, list[Row]] = defaultdict(list)
+    errors: dict[tuple[Node | str, int], list[Row]] = defaultdict(list)  # by broker, and how often it had come back
+    events: dict[tuple[Node | str, int], list[Row]] = defaultdict(list)
+    hosts: dict[tuple[Node | str, int], str] = {}
     twice = signs.once(wanted_ids)  # what is told of their replicas may be of either
     for row in signs.errors:
         if row["error"] == Error.KAFKA_STORAGE_ERROR and row["broker"]:
-            errors[signs.where(row["broker"])].append(row)
+            host = signs.where(row["broker"])
+            key = _life(signs, host, row["first"])
+            errors[key].append(row)
+            hosts.setdefault(key, host)
     for row in signs.events:
         of_either = row["event"] == "replica_offline" and str(row["node_id"]) in twice
         if row["event"] in _SAYS and row["host"] and not of_either:
-            events[signs.where(row["host"])].append(row)
-    for host in sorted(errors.keys() | events.keys()):
-        yield _failed(signs, host, errors[host], events[host])
+            host = signs.where(row["host"])
+            key = _life(signs, host, row["at"])
+            events[key].append(row)
+            hosts.setdefault(key, host)
+    for key, host in sorted(hosts.items(), key=lambda one: (one[1], one[0][1])):
+        yield _failed(signs, host, errors[key], events[key])
+
+
+def _life(signs: Signs, host: str, at: int) -> tuple[Node | str, int]:
+    """A broker, and how often it had come back by then: a log directory that failed is tried again at each start."""
+    node = signs.node(host, at)
+    mine = [
+        one
+        for one in signs.once(outages)
+        if one.gone and (signs.node(one.host, one.started) or one.host) == (node or host)
+    ]
+    return node or host, sum(one.ended is not None and one.ended <= at for one in mine)
 
 
 def _failed(signs: Signs, host: str, errors: Sequence[Row], events: Sequence[Row]) -> Incident:

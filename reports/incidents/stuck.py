@@ -60,23 +60,29 @@ def stuck(signs: Signs) -> Iterator[Incident]:
     again: dict[tuple[str, str, str], list[Row]] = defaultdict(list)
     for row in signs.rows("rereads", where=pc.field("times") >= times):
         again[row["group_id"], row["topic"], row["client_id"] or "?"].append(row)
-    for finding in signs.findings:
-        if finding["kind"] != "consumer_stuck":
+    findings = [row for row in signs.findings if row["kind"] == "consumer_stuck"]
+    for (group, topic, name), rows in sorted(again.items()):
+        until = max(
+            (
+                finding["until"]
+                for finding in findings
+                if group == group_of(finding) and name in (finding["client_ids"] or ["?"]) and _is_about(finding, topic)
+            ),
+            default=None,
+        )
+        if until is None:
             continue
-        for (group, topic, name), rows in sorted(again.items()):
-            if group != group_of(finding) or name not in (finding["client_ids"] or ["?"]):
-                continue
-            rebalances = signs.rebalances_of(group, finding["until"], min(row["at"] for row in rows))
-            if _is_about(finding, topic) and 2 * len(rebalances) <= max(row["times"] for row in rows):
-                yield _stuck(signs, finding, topic, name, sorted(rows, key=lambda row: (row["at"], row["partition"])))
+        rebalances = signs.rebalances_of(group, until, min(row["at"] for row in rows))
+        if 2 * len(rebalances) <= max(row["times"] for row in rows):
+            yield _stuck(signs, until, topic, name, sorted(rows, key=lambda row: (row["at"], row["partition"])))
 
 
 def _is_about(finding: Row, topic: str) -> bool:
-    return any(seen["text"].startswith(f"{topic}-") for seen in finding["evidence"])
+    return any(seen["text"].partition(":")[0].rpartition("-")[0] == topic for seen in finding["evidence"])
 
 
-def _stuck(signs: Signs, finding: Row, topic: str, name: str, rows: Sequence[Row]) -> Incident:
-    group, since, until = rows[0]["group_id"], rows[0]["at"], finding["until"]
+def _stuck(signs: Signs, until: int, topic: str, name: str, rows: Sequence[Row]) -> Incident:
+    group, since = rows[0]["group_id"], rows[0]["at"]
     ended = until if until < signs.end - SPAN else None
     times, records = max(row["times"] for row in rows), sum(row["records"] for row in rows)
     offsets = [f"{topic}-{row['partition']} offset {row['from_offset']}" for row in rows]

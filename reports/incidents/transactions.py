@@ -44,28 +44,37 @@ _ADVICE_HUNG = (
 
 
 def hung(signs: Signs) -> Iterator[Incident]:
-    """Transactions that stay open while records behind them wait: by the producer, where its records were seen."""
-    stable = pc.field("last_stable_offset")  # brokers of before 2.0 tell -1 to who does not ask for it
-    where = (stable >= 0) & (stable < pc.field("high_watermark")) & (pc.field("topic") != _RAFT_LOG)
-    keys = ("topic", "partition", "last_stable_offset")
-    held: dict[tuple[str, int, int], tuple[int, int]] = {}
-    for batch in signs.batches("partitions", (*keys, "at", "high_watermark"), where):
-        for row in batch.group_by(list(keys)).aggregate([("at", "min"), ("at", "max")]).to_pylist():
-            key = row["topic"], row["partition"], row["last_stable_offset"]
-            first, last = held.get(key, (row["at_min"], row["at_max"]))
-            held[key] = min(first, row["at_min"]), max(last, row["at_max"])
-    by_producer: dict[tuple[int | None, str | None], list[_Held]] = defaultdict(list)
-    for (topic, partition, offset), (first, last) in sorted(held.items()):
-        if last - first >= threshold("open_transaction") * SECOND_NS:
-            one = _Held(first, last, topic, partition, offset)
-            by_producer[_producer(signs, topic, partition, offset)].append(one)
-    for (connection, client_id), found in sorted(by_producer.items(), key=str):
-        times = _times(found)
-        for some in [times] if client_id else [[one] for one in times]:
+    """Transactions that stay open while records behind them wait: by the producer, where its records were seen.
+
+    Not those of which it is told that they were open for longer than their timeout.
+    """
+    for (connection, client_id), found in sorted(signs.once(_held).items(), key=str):
+        told = [one for one in signs.once(_overdues) if one.client_id == client_id]
+        times = _times([one for one in found if not any(one.overlaps(*other.time) for other in told)])
+        for some in ([times] if client_id else [[one] for one in times]) if times else ():
             yield _hung(signs, some, connection, client_id)
 
 
-class _Held(NamedTuple):
+def _held(signs: Signs) -> dict[tuple[int | None, str | None], list[Held]]:
+    """What holds readers of committed records, by the producer: a connection, and its client id."""
+    stable = pc.field("last_stable_offset")  # brokers of before 2.0 tell -1 to who does not ask for it
+    where = (stable >= 0) & (stable < pc.field("high_watermark")) & (pc.field("topic") != _RAFT_LOG)
+    keys = ("topic", "partition", "last_stable_offset")
+    spans: dict[tuple[str, int, int], tuple[int, int]] = {}
+    for batch in signs.batches("partitions", (*keys, "at", "high_watermark"), where):
+        for row in batch.group_by(list(keys)).aggregate([("at", "min"), ("at", "max")]).to_pylist():
+            key = row["topic"], row["partition"], row["last_stable_offset"]
+            first, last = spans.get(key, (row["at_min"], row["at_max"]))
+            spans[key] = min(first, row["at_min"]), max(last, row["at_max"])
+    by_producer: dict[tuple[int | None, str | None], list[Held]] = defaultdict(list)
+    for (topic, partition, offset), (first, last) in sorted(spans.items()):
+        if last - first >= threshold("open_transaction") * SECOND_NS:
+            one = Held(first, last, topic, partition, offset)
+            by_producer[_producer(signs, topic, partition, offset)].append(one)
+    return by_producer
+
+
+class Held(NamedTuple):
     """A partition whose readers of committed records are held at an offset, from when to when."""
 
     first: int
@@ -79,10 +88,29 @@ class _Held(NamedTuple):
         """The partition in words."""
         return f"{self.topic}-{self.partition}"
 
+    def overlaps(self, since: int, until: int) -> bool:
+        """Whether they are held in a time."""
+        return self.first <= until and since <= self.last
 
-def _times(found: Sequence[_Held]) -> list[list[_Held]]:
+
+class Overdue(NamedTuple):
+    """A transaction that its coordinator had aborted: the first request of it, and the one that was refused."""
+
+    client_id: str
+    name: str
+    first: Row
+    end: Row
+    timeout_ms: int
+
+    @property
+    def time(self) -> tuple[int, int]:
+        """From when to when it was open, for its producer."""
+        return self.first["requested"], self.end["answered"] or self.end["requested"]
+
+
+def _times(found: Sequence[Held]) -> list[list[Held]]:
     """What overlaps in time together: a producer has one transaction after the other."""
-    times: list[list[_Held]] = []
+    times: list[list[Held]] = []
     until = 0
     for one in sorted(found):
         if not times or one.first > until:
@@ -92,7 +120,7 @@ def _times(found: Sequence[_Held]) -> list[list[_Held]]:
     return times
 
 
-def _hung(signs: Signs, times: Sequence[Sequence[_Held]], connection: int | None, client_id: str | None) -> Incident:
+def _hung(signs: Signs, times: Sequence[Sequence[Held]], connection: int | None, client_id: str | None) -> Incident:
     """Transactions of one producer, one after the other."""
     found = list(chain.from_iterable(times))
     since, until = found[0].first, max(one.last for one in found)
@@ -131,14 +159,32 @@ def _hung(signs: Signs, times: Sequence[Sequence[_Held]], connection: int | None
         advice=_ADVICE_HUNG,
         cost_ms=sum(span * len({one.place for one in some}) for span, some in zip(spans, times, strict=True)),
         effects=(Effect("partitions", held_back, count, longest),),
-        findings=frozenset(
-            row["id"] for row in signs.findings_in(("hanging_transaction", "commits_stopped"), since, until)
-        ),
+        findings=_findings(signs, found, since, until),
+    )
+
+
+def _findings(signs: Signs, found: Sequence[Held], since: int, until: int) -> frozenset[str]:
+    """Those about what is held, as they begin their title or what they saw."""
+    places = tuple(f"{one.place}: " for one in found)
+    return frozenset(
+        row["id"]
+        for row in signs.findings_in(("hanging_transaction", "commits_stopped"), since, until)
+        if any(text.startswith(places) for text in (row["title"], *(seen["text"] for seen in row["evidence"] or ())))
     )
 
 
 def overdue(signs: Signs) -> Iterator[Incident]:
     """Transactions with which a producer wanted to go on when the coordinator had aborted them for their age."""
+    held: dict[str | None, list[Held]] = defaultdict(list)
+    for (_, client_id), found in signs.once(_held).items():
+        held[client_id] += found
+    for one in signs.once(_overdues):
+        yield _overdue(signs, one, [other for other in held[one.client_id] if other.overlaps(*one.time)])
+
+
+def _overdues(signs: Signs) -> list[Overdue]:
+    """All of them."""
+    overdues = []
     refused = {row["client_id"] for row in signs.errors if row["api"] in OF_TRANSACTIONS and row["error"] in _ABORTED}
     open_since: dict[tuple[str, str], Row] = {}
     timeouts: dict[tuple[str, str], int] = {}
@@ -156,11 +202,12 @@ def overdue(signs: Signs) -> Iterator[Incident]:
             if first is not None and taken_by.get(row["name"]) == row["client_id"]:
                 lasted = (row["requested"] - first["requested"]) / MILLISECOND_NS
                 if 0 <= timeouts[key] <= lasted:
-                    yield _overdue(signs, *key, first, row, timeouts[key])
+                    overdues.append(Overdue(*key, first, row, timeouts[key]))
         elif row["api"] == "EndTxn":
             open_since.pop(key, None)
         else:
             open_since.setdefault(key, row)
+    return overdues
 
 
 def requests_of(signs: Signs, where: pc.Expression) -> list[Row]:
@@ -182,8 +229,9 @@ def requests_of(signs: Signs, where: pc.Expression) -> list[Row]:
     return sorted(found, key=lambda row: (row["requested"], row["request_packet"]))
 
 
-def _overdue(signs: Signs, client_id: str, name: str, first: Row, end: Row, timeout_ms: int) -> Incident:
-    since, until = first["requested"], end["answered"] or end["requested"]
+def _overdue(signs: Signs, one: Overdue, held: Sequence[Held]) -> Incident:
+    client_id, name, first, end, timeout_ms = one
+    since, until = one.time
     lasted = (until - since) / MILLISECOND_NS
     sure = end["api"] == "EndTxn" and end["error"] == Error.INVALID_TXN_STATE
     what = "the commit" if end["api"] == "EndTxn" else "what it sent next"
@@ -208,7 +256,8 @@ def _overdue(signs: Signs, client_id: str, name: str, first: Row, end: Row, time
         advice=_ADVICE_HUNG,
         cost_ms=lasted,
         effects=(Effect("time", f"readers of committed records waited for up to {duration(lasted)}", None, lasted),),
-        findings=frozenset(row["id"] for row in signs.findings_in(("hanging_transaction", "error_loop"), since, until)),
+        findings=_findings(signs, held, since, until)
+        | signs.explained(("error_loop",), since, until, clients=[client_id]),
     )
 
 

@@ -75,7 +75,7 @@ class Uncoordinated:
 
 
 def uncoordinated(signs: Signs) -> list[Uncoordinated]:
-    """Times for longer than it takes a coordinator to move, those that overlap as one."""
+    """Times for longer than it takes a coordinator to move; those that overlap, of one group or to one end, as one."""
     by_client: dict[str, list[Row]] = defaultdict(list)
     sent_to_another = {name for one in signs.once(shared) for name in one.clients}
     for row in signs.errors:
@@ -85,16 +85,19 @@ def uncoordinated(signs: Signs) -> list[Uncoordinated]:
     served = _served(signs, {name: rows for name, rows in suspects.items() if rows})
     times = [time for name, rows in sorted(suspects.items()) for time in _times(rows, served.get(name, ()))]
     times += _not_stored(signs)
+    groups_of = _groups(signs) if times else {}
     together: list[Uncoordinated] = []
     for time in sorted(times, key=lambda one: (one.since, one.until)):
-        if together and time.since <= together[-1].until:
-            together[-1].until = max(together[-1].until, time.until)
-            together[-1].rows += time.rows
+        time.groups = sorted(set[str]().union(*(groups_of.get(name, ()) for name in time.names)))
+        for one in together:
+            end_together = abs(time.until - one.until) <= threshold("outage_after") * SECOND_NS
+            if time.since <= one.until and (end_together or one.groups == time.groups):
+                one.until = max(one.until, time.until)
+                one.rows += time.rows
+                one.groups = sorted({*one.groups, *time.groups})
+                break
         else:
             together.append(time)
-    groups_of = _groups(signs) if together else {}
-    for time in together:
-        time.groups = sorted(set[str]().union(*(groups_of.get(name, ()) for name in time.names)))
     return together
 
 

@@ -238,7 +238,12 @@ def _waited_for(signs: Signs, group: str, found: Sequence[Late]) -> Incident:
         subjects=(Subject(Role.GROUP, group), *signs.clients(names)),
         started=since,
         ended=until,
-        headline=f"{listed(names)} of group {group} {did}: its heartbeats go on, but its application does not poll"
+        headline=f"{listed(names)} of group {group} {did}: "
+        + (
+            "its heartbeats go on, but its application does not poll"
+            if len(names) == 1
+            else "their heartbeats go on, but their applications do not poll"
+        )
         + in_words(effects),
         evidence=tuple(Weighed(one.seen, None, one.begun, 0.8) for one in found),
         advice=_ADVICE,

@@ -121,3 +121,14 @@ def test_where_members_of_two_hosts_pause_at_once_it_may_be_the_capture(begins: 
     said = beats(Conversation(), *USUAL, 12_001)
     beats(said, *range(0, int(begins) + 1, 2_000), begins + 6_002, client="b")
     assert [one.client_ids[0] for one in paused(said)] == told
+
+
+@pytest.mark.parametrize(("between", "told"), [([], True), (["OffsetCommit"], True), (["OffsetCommit"] * 4, False)])
+def test_who_leaves_when_it_goes_on_and_joins_again_did_pause(between: list[str], told: bool) -> None:
+    said = beats(Conversation(), *USUAL)
+    said.say(20_000, "LeaveGroup", "a", {}, {})
+    for place, api in enumerate(between):
+        said.say(20_001 + place, api, "a", {}, {})
+    assert paused(said) == []
+    said.say(20_010, "JoinGroup", "a", {}, {})
+    assert bool(paused(beats(said, 22_000))) == told

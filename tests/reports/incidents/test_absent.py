@@ -6,7 +6,19 @@ from typing import Any
 
 import pytest
 
-from tests.reports.incidents.tables_of import B1, BROKERS, Row, connection, error, event, found, names, only, seconds
+from tests.reports.incidents.tables_of import (
+    B1,
+    BROKERS,
+    Row,
+    connection,
+    error,
+    event,
+    found,
+    names,
+    only,
+    seconds,
+    silence,
+)
 
 B9 = "10.0.0.9"
 MISSING = event("broker_missing", 2, node_id=9, partitions=["orders-0", "orders-1"], count=2, told_by=f"{B1}:9092")
@@ -85,3 +97,13 @@ def test_topics_that_are_just_being_made_are_not_held_against_it() -> None:
     one = absent(MISSING, LEADERLESS, error_histogram=[TOLD, new])
     assert names(one) == ["9", "p1"]
     assert one.effects[1].text == "p1 was told so 30 times"
+
+
+def test_one_that_comes_and_goes_away_later() -> None:
+    back = event("broker_listed", 60, node_id=9, host=f"{B9}:9092", told_by=f"{B1}:9092")
+    later = silence(B9, 200, 230, refused=3, first_failed=201, failed_packet=7, ended=3, reset=2, ended_clients=2)
+    both = found(cluster_events=[*BROKERS, MISSING, LEADERLESS, back], error_histogram=[TOLD], silences=[later])
+    assert [(one.kind, seconds(one.started), seconds(one.ended)) for one in both] == [
+        ("broker_down", 2, 60),
+        ("broker_down", 200, 230),
+    ]

@@ -10,6 +10,7 @@ from kafkascope.reports.columns.words import clock
 from kafkascope.reports.vocabulary.thresholds import threshold
 from tests.reports.incidents.tables_of import (
     B2,
+    BROKERS,
     H1,
     H2,
     LASTS,
@@ -21,6 +22,7 @@ from tests.reports.incidents.tables_of import (
     found,
     group_event,
     health,
+    listed,
     member,
     names,
     only,
@@ -257,3 +259,19 @@ def test_of_very_many_those_with_most_partitions_are_looked_at(monkeypatch: pyte
     assert {names(one)[0] for one in found(**told)} == {"c1", "c2"}
     monkeypatch.setattr("kafkascope.reports.incidents.awaited._MOST", 1)
     assert names(only(**told)) == ["c2", H2, "shop"]
+
+
+def test_what_befell_a_member_before_it_came_back_hides_nothing() -> None:
+    silent = group_event("silence_begun", 60, member_id="c2-id", client_id="c2", client=H2)
+    lost = rebalance("session_timeout", 4, 105, trigger_member="c2-id", trigger_client_id="c2", members=[C1])
+    anew = rebalance("member_joined", 5, 120, trigger_client_id="c2", members=[C1, C2 | {"member_id": "c2-new"}])
+    before = tables()
+    both = found(**before | {"rebalances": [*before["rebalances"], lost, anew]}, group_events=[silent])
+    assert sorted(seconds(one.started) or 0 for one in both) == [60, 271]
+
+
+@pytest.mark.parametrize(("since", "told"), [(10, True), (260, False)])
+def test_a_broker_that_went_away_long_before(since: float, told: bool) -> None:
+    gone = silence("10.0.0.3", since, None, refused=2, ended=3, ended_clients=2)
+    kinds = [one.kind for one in found(**tables(), silences=[gone], cluster_events=[*BROKERS, listed(3, "10.0.0.3")])]
+    assert ("client_died" in kinds) == told

@@ -123,6 +123,9 @@ def test_clients_of_several_groups_at_once_are_one_incident() -> None:
     one = only(error_histogram=[away(20, 45), away(30, 60, client_id="c3", broker=f"{B1}:9092")], group_events=events)
     assert one.headline.startswith("groups pay, shop had no coordinator from ")
     assert (seconds(one.started), seconds(one.ended)) == (20, 60)
+    later = away(30, 61, client_id="c3", broker=f"{B1}:9092")
+    both = found(error_histogram=[away(20, 45), later], group_events=events)
+    assert [(one.about, seconds(one.ended)) for one in both] == [("group pay", 61), ("group shop", 45)]
 
 
 def unwritten(api: str, first: float = 20, last: float = 45, **given: Any) -> Row:

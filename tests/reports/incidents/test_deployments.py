@@ -5,7 +5,19 @@ from __future__ import annotations
 import pytest
 
 from kafkascope.reports.vocabulary.thresholds import threshold
-from tests.reports.incidents.tables_of import H1, Row, at, connection, found, member, names, only, rebalance, seconds
+from tests.reports.incidents.tables_of import (
+    H1,
+    Row,
+    at,
+    connection,
+    found,
+    group_event,
+    member,
+    names,
+    only,
+    rebalance,
+    seconds,
+)
 
 
 def turn(name: str, generation: int, left: float, came: float) -> list[Row]:
@@ -119,3 +131,18 @@ def test_tasks_that_move_between_workers_are_not_replaced() -> None:
     rows = steps("ab", "bc", "cd", name="task-0")
     worker = rebalance("member_left", 3, 12, "connect", protocol="connect", members=[member("w1", "10.0.9.97")])
     assert found(rebalances=[*rows, worker], connections=[connection(1)]) == []
+
+
+def test_members_that_are_started_again_and_again_are_no_deployment() -> None:
+    times = [(20 * n + late, name) for n in range(1, 4) for name, late in (("c2", 0), ("c3", 10))]
+    rows, events = [], []
+    for place, (time, name) in enumerate(times):
+        known: Row = {"client_id": name, "client": H1}
+        rows.append(rebalance("member_left", 2 * place + 1, time, trigger_client_id=name))
+        rows.append(rebalance("member_joined", 2 * place + 2, time + 2, trigger_client_id=name))
+        events.append(group_event("left", time, packet=10 * place, connection=place, **known))
+        events.append(group_event("joined", time + 2, packet=10 * place + 1, connection=100 + place, **known))
+    assert [one.kind for one in found(rebalances=rows)] == ["client_deploy"]
+    connections = [connection(100 + place, client_id=name, opened=time + 1) for place, (time, name) in enumerate(times)]
+    looping = found(rebalances=rows, group_events=events, connections=connections)
+    assert {one.kind for one in looping} == {"client_restarting"}

@@ -8,6 +8,7 @@ import pytest
 
 from kafkascope.reports.columns.words import clock
 from tests.reports.incidents.tables_of import (
+    B1,
     B2,
     CLIENT,
     H1,
@@ -18,6 +19,7 @@ from tests.reports.incidents.tables_of import (
     exchange,
     found,
     group_event,
+    listed,
     member,
     names,
     only,
@@ -152,3 +154,16 @@ def test_what_it_commits_of_a_topic_that_is_read_by_its_id_has_the_name(step: in
     ]
     kinds = [one.kind for one in found(**HALTED | {"lag": [*read, *commits]})]
     assert ("consumer_stuck" in kinds) is told
+
+
+def test_a_broker_that_it_never_asked_does_not_keep_it() -> None:
+    gone = {"refused": 5, "ended": 3, "ended_clients": 2, "waiting": 0}
+    other = listed(3, "10.0.0.3", cluster_id="other")
+    kinds = [
+        [
+            one.kind
+            for one in found(**HALTED | {"silences": [silence(host, 1, None, **gone)], "cluster_events": [other]})
+        ]
+        for host in ("10.0.0.3", B1)
+    ]
+    assert ["consumer_stuck" in of_host for of_host in kinds] == [True, False]

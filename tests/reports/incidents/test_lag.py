@@ -96,13 +96,14 @@ def test_it_commits_in_three_spans_of_four(spans: int, told: bool) -> None:
     assert len(found(lag=rows)) == told
 
 
-@pytest.mark.parametrize(("started", "told"), [(10, True), (10.1, False), (80, False), (80.1, True), (None, True)])
-def test_a_rebalance_after_the_first_span_and_before_the_last_is_another_reason(
-    started: float | None, told: bool
-) -> None:
+@pytest.mark.parametrize(
+    ("started", "since"), [(10, 0), (10.1, 20), (50, 50), (50.1, None), (80, None), (80.1, 0), (None, 0)]
+)
+def test_what_was_before_the_latest_rebalance_is_another_matter(started: float | None, since: float | None) -> None:
+    """But for one as it began; 30 s have to be left."""
     left = rebalance("member_left", 2, started)
-    kinds = [one.kind for one in found(lag=lags(spans=9), rebalances=[left])]
-    assert ("consumer_lagging" in kinds) == told
+    of_kind = [one for one in found(lag=lags(spans=9), rebalances=[left]) if one.kind == "consumer_lagging"]
+    assert [seconds(one.started) for one in of_kind] == ([] if since is None else [since])
 
 
 @pytest.mark.parametrize(
@@ -120,12 +121,12 @@ def test_lag_begins_exactly_at_its_thresholds(rows: list[Row], told: bool) -> No
     assert [one.kind for one in found(lag=rows)] == ["consumer_lagging"] * told
 
 
-def test_a_group_that_does_not_commit_or_rebalances_is_behind_for_another_reason() -> None:
+def test_a_group_that_does_not_commit_is_behind_for_another_reason() -> None:
     rows = lags(spans=9)
     assert len(found(lag=rows)) == 1
     assert found(lag=[one | {"commits": 0} if n >= 12 else one for n, one in enumerate(rows)]) == []
-    assert found(lag=rows, rebalances=[rebalance("member_left", 2, 50)]) == []
-    assert len(found(lag=rows, rebalances=[rebalance("member_left", 2, 50, "other")])) == 1
+    assert found(lag=rows, rebalances=[rebalance("member_left", 2, 60)]) == []
+    assert len(found(lag=rows, rebalances=[rebalance("member_left", 2, 60, "other")])) == 1
     assert found(lag=[one | {"group_id": None} for one in rows]) == []
 
 

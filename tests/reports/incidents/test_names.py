@@ -100,3 +100,11 @@ def test_who_is_answered_with_errors_or_fails_to_connect_has_another_trouble() -
     assert found(**tables, error_histogram=errors) == []
     failing = [connection(8, opened=8, broker="10.0.0.9", connect="refused", protocol=None, client_id=None)]
     assert found(**tables | {"connections": [connection(1, opened=5), *failing]}) == []
+
+
+def test_errors_of_another_host_with_that_client_id_do_not_matter() -> None:
+    busy = asked({"Produce": 50, "Metadata": 2}, "c1", H2)
+    refused = error("NOT_LEADER_OR_FOLLOWER", "Produce", 10, 11)
+    connections = [connection(1, opened=5, closed=60), connection(2, H2, opened=5)]
+    tables = {"latency": [*asked(VAIN), *busy], "cluster_events": NAMED, "connections": connections}
+    assert only(**tables, error_histogram=[refused]).headline.startswith(f"c1 ({H1}) never connected to ")

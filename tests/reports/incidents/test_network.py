@@ -203,3 +203,12 @@ def test_writes_that_wait_for_replicas_are_told_with_what_brokers_did_not_hear_o
         assert incidents[0].effects[-1].text == text
         assert incidents[0].headline.endswith(f"; {text}")
         assert text not in incidents[0].what
+
+
+@pytest.mark.parametrize(("again", "told"), [(70, 1), (80, 2), (240, 2)])
+def test_losses_that_lie_apart_are_told_each(again: float, told: int) -> None:
+    lost = {"packets": 1000, "retransmits": 10, "duplicate_acks": 10}
+    before = [sent(10 * n, **lost) for n in range(2)]  # until 19
+    after = [health(2, "client", [time, time + 9], [], client=H2, **lost) for time in (again, again + 10)]
+    connections = [connection(1), connection(2, H2, client_id="c2")]
+    assert len(found(tcp_health=[*before, *after], connections=connections)) == told

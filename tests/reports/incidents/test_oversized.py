@@ -57,3 +57,9 @@ def test_a_broker_that_closes_the_connection_at_what_is_too_large() -> None:
 def test_other_ends_of_connections_are_not(exchanges: list[Row], connections: list[Row]) -> None:
     kinds = [one.kind for one in found(exchanges=exchanges, connections=connections, cluster_events=BROKERS)]
     assert "record_too_large" not in kinds
+
+
+def test_a_smaller_request_that_was_open_as_the_broker_closed_is_another_matter() -> None:
+    more = [asked(7, 99.5, 20_000), answered(30_000)]
+    one = only(exchanges=[*ASKED, *more], connections=[*CLOSED, closed(7, 100)], cluster_events=BROKERS)
+    assert " 3 times from " in one.headline

@@ -94,3 +94,18 @@ def test_two_pauses_are_one_incident_and_what_is_not_known_is_none() -> None:
     assert (seconds(one.started), seconds(one.ended)) == (21, 37)
     assert told(sent((20.5,)), exchanges=[]) == []
     assert told(sent((20.5,)), connections=[]) == []
+
+
+def test_who_stood_still_until_its_poll_interval_was_over_is_not_slow() -> None:
+    seen = [{"text": "it left", "packet": 9, "at": at(27), "weight": 0.9, "rejected": False}]
+    left = rebalance("poll_timeout", 4, 27, trigger_client_id="c1", evidence=seen)
+    came = rebalance("member_joined", 5, 27.5, trigger_client_id="c1")
+    slow = finding("poll_timeout", "group shop", "c1 took longer", 27, 27, client_ids=["c1"], evidence=seen)
+    tables = {"findings": [PAUSED, slow], "connections": CONNECTIONS, "exchanges": [BEAT]}
+    one = only(**tables, rebalances=[IN_GROUP, left, came], tcp_health=sent((20.5, 21.8)))
+    assert one.kind == "client_frozen"
+    assert "; then it left, as its poll interval was over, and joined again; " in one.headline
+    assert one.rebalances == {("shop", 4), ("shop", 5)}
+    assert one.findings == {PAUSED["id"], slow["id"]}
+    kinds = [one.kind for one in found(**tables, rebalances=[IN_GROUP, left, came])]  # its host is not heard of
+    assert kinds == ["slow_processing"]

@@ -138,3 +138,11 @@ def test_who_has_a_name_and_is_let_in_late_was_not_kept_out_for_good() -> None:
     assert found(error_histogram=[asked], connections=[FROM_ITSELF], cluster_events=[*NAMED, late]) == []
     (one,) = found(error_histogram=[asked], connections=[FROM_ITSELF], cluster_events=NAMED)
     assert one.kind == "broker_refused"
+
+
+def test_who_came_in_and_is_kept_out_later() -> None:
+    later = duplicate(first=100, last=290, broker=f"{B1}:9093")
+    came = event("broker_registered", 25, node_id=2, host=f"{ELSEWHERE}:9092", connection=5)
+    refused = [duplicate(first=5, last=20), later]
+    one = only(error_histogram=refused, connections=[FROM_ELSEWHERE], cluster_events=[*BROKERS, came])
+    assert (seconds(one.started), seconds(one.ended)) == (100, 290)

@@ -22,10 +22,12 @@ from tests.reports.incidents.tables_of import (
     at,
     connection,
     error,
+    event,
     exchange,
     finding,
     found,
     health,
+    listed,
     names,
     only,
     row,
@@ -261,3 +263,15 @@ def test_a_broker_whose_fetches_are_refused_waits_before_the_next(given: Row, to
     refused = error("TOPIC_AUTHORIZATION_FAILED", "Fetch", 1, 9, 8, client_id="broker-2-fetcher-0") | given
     incidents = found(latency=[fetches(0, {800: 12})], cluster_events=BROKERS, error_histogram=[refused])
     assert [one.kind for one in incidents] == ["broker_stalled"] * told
+
+
+@pytest.mark.parametrize(("left_out", "told"), [(20, True), (194.9, True), (195.1, False), (None, False)])
+def test_writes_are_late_when_nobody_waits_any_more_for_the_one_that_is_gone(
+    left_out: float | None, told: bool
+) -> None:
+    known = [*BROKERS, listed(3, "10.0.0.3")]
+    known += [] if left_out is None else [event("broker_fenced", left_out, node_id=3)]
+    gone = silence("10.0.0.3", 10, None, refused=5, first_failed=11, failed_packet=7, ended=3, ended_clients=2)
+    slow = writes(200, {2: 5, 300: 15}, acks=-1)
+    all_of = found(latency=slow, cluster_events=known, connections=[connection(1)], silences=[gone])
+    assert ("broker_stalled" in [one.kind for one in all_of]) == told

@@ -7,6 +7,8 @@ from tests.reports.incidents.tables_of import (
     B1,
     B2,
     BROKERS,
+    NAMED,
+    SEEN,
     Row,
     connection,
     error,
@@ -93,3 +95,20 @@ def test_it_is_over_when_the_broker_goes_away() -> None:
 def test_other_errors_are_of_no_disk() -> None:
     rows = [refused() | {"error": "OUT_OF_ORDER_SEQUENCE_NUMBER"}, refused(broker=None)]
     assert found(error_histogram=rows) == []
+
+
+def test_a_directory_that_fails_again_when_the_broker_was_restarted() -> None:
+    gone = silence(B1, 60, 80, refused=3, first_failed=61, failed_packet=7, ended=3, reset=2, ended_clients=2)
+    rows = [refused(5, 6), refused(200, 201)]
+    of_disk = [
+        one
+        for one in found(error_histogram=rows, cluster_events=BROKERS, silences=[gone])
+        if one.kind == "storage_failed"
+    ]
+    assert [(seconds(one.started), seconds(one.ended)) for one in of_disk] == [(5, 60), (200, None)]
+
+
+def test_a_broker_with_a_name_is_one() -> None:
+    off = event("replica_offline", 7, node_id=1, host="k1.example:9092", told_by=f"{B2}:9092", partitions=["orders-2"])
+    one = only(error_histogram=[refused(5, 6)], cluster_events=[*NAMED, *SEEN, off], connections=[connection(1)])
+    assert "its replicas of orders 2 are offline; 3 requests of p1 failed" in one.headline

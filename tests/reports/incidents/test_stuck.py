@@ -138,3 +138,16 @@ def test_it_goes_on_if_the_capture_ends_within_a_minute() -> None:
 )
 def test_who_begins_anew_without_being_ended_by_a_record(rereads: list[Row], events: list[Row]) -> None:
     assert found(rereads=rereads, group_events=events, lag=HAD, connections=[CLIENT]) == []
+
+
+def test_topics_whose_names_begin_alike_are_not_one() -> None:
+    other = [{"text": "orders-dlq-0: after 60 s fetched up to 9", "packet": None, "at": at(20)}]
+    tables = {"rereads": [again(50)], "lag": ends(9, 27, 57), "rebalances": [IN_GROUP], "connections": [CLIENT]}
+    assert found(**tables, findings=[STUCK | {"evidence": other}]) == []
+
+
+def test_two_findings_of_one_place_are_one_incident() -> None:
+    twice = [STUCK | {"until": at(100)}, STUCK | {"id": "second", "title": "again", "since": at(200), "until": at(290)}]
+    tables = {"rereads": [again(50)], "lag": ends(9, 27, 57), "rebalances": [IN_GROUP], "connections": [CLIENT]}
+    one = only(**tables, findings=twice)
+    assert one.findings == {STUCK["id"], "second"}

@@ -10,9 +10,11 @@ from kafkascope.reports.vocabulary.thresholds import threshold
 from tests.reports.incidents.tables_of import (
     H2,
     Row,
+    at,
     connection,
     error,
     exchange,
+    finding,
     found,
     names,
     only,
@@ -145,3 +147,25 @@ def test_transactions_one_after_the_other_are_no_long_one() -> None:
     assert one.headline.endswith(" saw nothing new for up to 30.0 s each time")
     unseen = [one.effects[0].duration_ms for one in found(partitions=rows)]
     assert unseen == [30_000] * 4  # nobody knows whether they are of one producer
+
+
+def test_one_transaction_is_one_incident() -> None:
+    held_back = finding("hanging_transaction", "client c9 (10.0.1.9)", "orders-0: readers are held", 12, 39)
+    both = {"connections": [connection(1), connection(4, H2, client_id="c1")], "batches": [written()]}
+    one = only(
+        **both, partitions=held(12, 20, 39), exchanges=transaction(40), error_histogram=[REFUSED], findings=[held_back]
+    )
+    assert seconds(one.started) == 10
+    assert one.findings == {held_back["id"]}
+
+
+def test_readers_of_another_topic_stop_for_another_reason() -> None:
+    seen = [{"text": f"{topic}-0: after 30 s", "packet": None, "at": at(10)} for topic in ("orders", "payments")]
+    stops = [finding("commits_stopped", f"group {n}", "x", 10, 40, evidence=[one]) for n, one in enumerate(seen)]
+    one = only(
+        partitions=held(10, 20, 40),
+        batches=[written()],
+        connections=[connection(4, H2, client_id="p1")],
+        findings=stops,
+    )
+    assert one.findings == {stops[0]["id"]}
