@@ -140,7 +140,7 @@ class Answering(ABC):
         tables = self.datasets(*names)
         of_groups = groups(tables.get("rebalances"), tables.get("group_events"), GroupLimits())
         begin, end = (nanoseconds(self.summary.get(name)) or one.started for name in ("first", "last"))
-        [around] = timelines([one], tables, of_groups, progress.lag(tables.get("lag")), begin, end)
+        [around] = timelines([one], tables, of_groups, progress.lag(tables.get("lag"), end), begin, end)
         return around
 
     @cached_property
@@ -167,7 +167,7 @@ class Answering(ABC):
         (begin of a span). Without part among by it is about one: the one given, else the total.
         Columns: those of by, count (exchanges), and in milliseconds sum_ms, p50, p90, p99, p99.9 (within 1 %) and max.
         """
-        return Answer.of("latency", latency(self.arrow("latency"), by, part).to_pandas())
+        return Answer.of("latency", to_frame(latency(self.arrow("latency"), by, part)))
 
     def throughput(self, by: str | Sequence[str] = ("topic", "direction")) -> Answer:
         """What was produced and fetched, grouped at will, the most bytes first; the figure as with `latency`.
@@ -177,7 +177,7 @@ class Answering(ABC):
         bytes (as they travel), bytes_uncompressed, records_per_batch, bytes_per_batch, compression_ratio (uncompressed
         to compressed), empty_share (of requests), and with from bytes_per_second. With codec there are no requests.
         """
-        return Answer.of("throughput", throughput(self.arrow("throughput"), by).to_pandas())
+        return Answer.of("throughput", to_frame(throughput(self.arrow("throughput"), by)))
 
     def errors_histogram(self, by: str | Sequence[str] = ("api", "error")) -> Answer:
         """Errors counted, grouped at will, trouble before what is ordinary; the figure is one over time with ``at``.
@@ -186,7 +186,7 @@ class Answering(ABC):
         Columns: those of by, count, trouble (those that are not ordinary), first and last (times), and with error among
         by retriable, meaning and advice.
         """
-        return Answer.of("error_histogram", errors_histogram(self.arrow("error_histogram"), by).to_pandas())
+        return Answer.of("error_histogram", to_frame(errors_histogram(self.arrow("error_histogram"), by)))
 
     def lag(self, group_id: str | None = None) -> Answer:
         """What groups (or one) had committed and fetched against where partitions ended, in spans of time."""

@@ -13,6 +13,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypedDict, Unpack, overload
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import dataset as ds
@@ -25,7 +26,6 @@ from kafkascope.decoders.pseudonyms import Pseudonyms
 from kafkascope.decoders.redaction import checked_names
 from kafkascope.engine import ALL_TABLES, WITHOUT_RECORDS, EngineOptions
 from kafkascope.figures import Answer
-from kafkascope.filters.expressions import Expression
 from kafkascope.filters.sieve import Filter, without
 from kafkascope.one_exchange import DecodedExchange
 from kafkascope.out.output import OutputError
@@ -53,7 +53,6 @@ from kafkascope.reports.vocabulary.tables import (
     WHOLE,
 )
 from kafkascope.shares import first_share, read_all
-from kafkascope.sniffer.columns import Bool
 from kafkascope.sniffer.issues import Issue
 from kafkascope.sniffer.packet_window import PacketWindow
 from kafkascope.sniffer.session import SessionOptions
@@ -176,10 +175,10 @@ class Capture(Answering):
 
     def exchange(self, n: int) -> DecodedExchange:
         """The exchange in row n of ``cap.exchanges``, with its bodies; IndexError if there is none."""
-        table = self.exchanges
-        if not 0 <= n < len(table):
-            raise IndexError(f"exchange {n}: the table has {len(table)} exchanges, 0 to {len(table) - 1}")
-        return self._decoded(table.iloc[n])
+        rows = ordered("exchanges", self.arrow("exchanges"))
+        if not 0 <= n < len(rows):
+            raise IndexError(f"exchange {n}: the table has {len(rows)} exchanges, 0 to {len(rows) - 1}")
+        return self._decoded(to_frame(rows.slice(n, 1)).iloc[0])
 
     def filter(self, expression: str) -> Answer:
         """The exchanges that pass an expression, as ``sniff --filter`` has it; their labels are what `exchange` takes.
@@ -190,11 +189,9 @@ class Capture(Answering):
         """
         from kafkascope.filters.language import parsed
 
-        return Answer.of("exchanges", self.exchanges[self._passing(parsed(expression))])
-
-    def _passing(self, wanted: Expression) -> Bool:
-        """Which rows of ``exchanges`` pass."""
-        return self._passing_of(ordered("exchanges", self.arrow("exchanges")), wanted)
+        rows = ordered("exchanges", self.arrow("exchanges"))  # the frame may have been changed by who has it
+        passing = self._passing_of(rows, parsed(expression))
+        return Answer.of("exchanges", to_frame(rows.filter(pa.array(passing))).set_index(np.flatnonzero(passing)))
 
     def _again(self) -> FilesAgain | None:
         return self._files

@@ -122,6 +122,7 @@ class Conversations:
         self._protocol: dict[int, str] = {}
         self._connections: I64 = np.zeros((32, pairing.CONNECTION_COLUMNS), np.int64)
         self._client_ids: U8 = np.zeros((32, pairing.CLIENT_ID_KEPT), np.uint8)
+        self._long_client_ids: dict[int, bytes] = {}  # by connection: the first that is longer than that
         self._nodes: I64 = np.zeros((256, pairing.NODE_COLUMNS), np.int64)
         self._nodes[0, [pairing.NODE_LENGTH, pairing.NODE_CLIENT_ID, pairing.NODE_BODY]] = -1
         self._nodes[0, [pairing.NODE_FIRST_AT, pairing.NODE_LAST_AT]] = NO_TIME
@@ -224,12 +225,15 @@ class Conversations:
         return bool(dropped) or bool(self._connections[slot, pairing.CLIENT] >= 0)
 
     def client_id(self, connection: int) -> str | None:
-        """The client id of its first request that had one, up to 64 bytes of it."""
+        """The client id of its first request that had one."""
         slot = self._slots.get(connection)
         length = -1 if slot is None else int(self._connections[slot, pairing.CLIENT_ID_LENGTH])
         if length <= 0:
             return None if length < 0 else ""
-        return bytes(self._client_ids[slot, : min(length, pairing.CLIENT_ID_KEPT)]).decode(errors="backslashreplace")
+        kept = bytes(self._client_ids[slot, : min(length, pairing.CLIENT_ID_KEPT)])
+        if (whole := self._long_client_ids.get(connection, b"")).startswith(kept):
+            kept = whole
+        return kept.decode(errors="backslashreplace")
 
     def count(self, connection: int) -> int:
         """Exchanges completed so far."""
@@ -244,6 +248,24 @@ class Conversations:
             self._free_slots.append(slot)
             self._start.pop(connection, None)
             self._protocol.pop(connection, None)
+            self._long_client_ids.pop(connection, None)
+
+    def _remember_long_client_ids(self, arena: U8, out: I64) -> None:
+        """Keep client ids of which the kernel keeps the beginning alone; those that Streams makes are longer."""
+        request = out[:, pairing.OUT_REQUEST : pairing.OUT_REQUEST + pairing.NODE_COLUMNS]
+        is_long = (request[:, pairing.NODE_CLIENT_ID_LENGTH] > pairing.CLIENT_ID_KEPT) & (
+            request[:, pairing.NODE_CLIENT_ID] >= 0
+        )
+        long = np.flatnonzero(is_long & (request[:, pairing.NODE_LENGTH] >= 0))
+        slots, firsts = np.unique(out[long, pairing.OUT_SLOT], return_index=True)
+        for slot, row in zip(slots.tolist(), long[firsts].tolist(), strict=True):
+            connection, node = int(self._ids[slot]), request[row]
+            if connection not in self._long_client_ids:
+                begin = int(node[pairing.NODE_START] + node[pairing.NODE_CLIENT_ID])
+                end = int(node[pairing.NODE_START] + node[pairing.NODE_LENGTH])
+                self._long_client_ids[connection] = bytes(
+                    arena[begin : min(begin + int(node[pairing.NODE_CLIENT_ID_LENGTH]), end)]
+                )
 
     def _open(self, new: list[int]) -> None:
         self._start.update(self._starts(new))
@@ -533,6 +555,7 @@ class Conversations:
         out[named, pairing.OUT_RESPONSE + pairing.NODE_BODY] = (body - start)[key >= 0]
         if _LOG.isEnabledFor(logging.DEBUG):
             self._log_alone(out)
+        self._remember_long_client_ids(arena, out)
         request = out[:, pairing.OUT_REQUEST : pairing.OUT_REQUEST + pairing.NODE_COLUMNS]
         response = out[:, pairing.OUT_RESPONSE : pairing.OUT_RESPONSE + pairing.NODE_COLUMNS]
         has_request = request[:, pairing.NODE_LENGTH] >= 0

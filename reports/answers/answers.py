@@ -100,7 +100,7 @@ def answers(tables: Mapping[str, ds.Dataset], summary: Mapping[str, Any], limits
     )
     of_latency = section("latency", lambda: latency(tables.get("latency")))
     of_errors = section("errors", lambda: errors(tables.get("error_histogram")))
-    of_lag = section("lag", lambda: lag(tables.get("lag")))
+    of_lag = section("lag", lambda: lag(tables.get("lag"), nanoseconds(summary.get("last"))))
     of_throughput = section("throughput", lambda: throughput(tables.get("throughput")))
     times = [at for text in (summary.get("first"), summary.get("last")) if (at := nanoseconds(text)) is not None]
     if of_groups:

@@ -144,12 +144,12 @@ def _connections(found: list[_Client], ends: pa.Table) -> None:
             closed[key] = min(row["closed"], closed.get(key, row["closed"]))
     for row in rows:
         one = found[row["who"]]
+        one.sums["retransmits"] += row["retransmits"] or 0
         if row["failed"]:
             one.sums["failed_connects"] += 1
             continue
         one.sums["connections"] += 1
         one.sums["resets"] += row["how_closed"] == "rst"
-        one.sums["retransmits"] += row["retransmits"] or 0
         before = closed.get((row["who"], row["broker"]))
         one.sums["reconnects"] += before is not None and row["opened"] is not None and row["opened"] > before
         for name in ("software", "software_version", "security"):

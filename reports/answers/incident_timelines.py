@@ -301,11 +301,11 @@ def _connections(scene: _Scene) -> tuple[list[Lane], int]:
     by_parties: dict[tuple[str, str], list[Item]] = {}
     for row in scene.connections.rows:
         known = ids.get(row["client"], set())  # a connect that failed tells no client id
-        who = row["client_id"] or (next(iter(known)) if len(known) == 1 else row["client"])
+        failed = row["connect"] in ("refused", "unanswered")
+        who = row["client_id"] or (next(iter(known)) if failed and len(known) == 1 else row["client"])
         lane = by_parties.setdefault((who, f"{row['broker']}:{row['broker_port']}"), [])
         since = scene.begin if row["opened"] is None else row["opened"]
         until = scene.end if row["closed"] is None else row["closed"]
-        failed = row["connect"] in ("refused", "unanswered")
         kind = "failed" if failed else "reset" if row["how_closed"] == "rst" else "open"
         lane.append(Item(kind, since, until, _connection_words(row), row["connection"]))
     ranked = sorted(
@@ -381,7 +381,9 @@ def _curves(scene: _Scene, lag: Lag | None) -> Iterator[Curve]:
         earlier = [(scene.begin, value) for at, value in points if at < scene.begin][-1:]
         if within or earlier:
             shown = _thinned([*earlier, *within])
-            yield Curve("lag", f"lag of {group.name}", [at for at, _ in shown], [value for _, value in shown])
+            yield Curve(
+                "lag", f"lag of {group.name}, all partitions", [at for at, _ in shown], [value for _, value in shown]
+            )
 
 
 def _thinned(points: list[tuple[int, int]]) -> list[tuple[int, int]]:

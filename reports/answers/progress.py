@@ -15,6 +15,7 @@ from pyarrow import dataset as ds
 from kafkascope.reports.columns.arrow import changes, dictionary_codes, integers
 from kafkascope.reports.columns.views import by_key
 from kafkascope.sniffer.columns import I64
+from kafkascope.sniffer.units import MILLISECOND_NS
 
 GROUPS = 60  # that are drawn
 PARTITIONS = 60  # of a group, that are listed
@@ -60,11 +61,14 @@ class Lag:
 
 
 _COLUMNS = ["group_id", "client_id", "topic", "partition", "at", "committed_offset", "fetch_offset", "end_offset"]
-_COLUMNS += ["lag", "fetch_lag"]
+_COLUMNS += ["width_ms", "lag", "fetch_lag"]
 
 
-def lag(table: ds.Dataset | None) -> Lag | None:
-    """The answer out of the table lag; None without it."""
+def lag(table: ds.Dataset | None, end: int | None = None) -> Lag | None:
+    """The answer out of the table lag; None without it. Of each span it is what was known at its end, or the capture's.
+
+    end: of the capture, nanoseconds.
+    """
     if table is None:
         return None
     highest: dict[str, int] = {}
@@ -78,7 +82,7 @@ def lag(table: ds.Dataset | None) -> Lag | None:
         chosen.pop()
     found = {}
     if parts := list(_batches(table, chosen)):
-        found = {name: _group(name, rows) for name, rows in by_key(pa.concat_tables(parts), "name")}
+        found = {name: _group(name, rows, end) for name, rows in by_key(pa.concat_tables(parts), "name")}
     return Lag([found[name] for name in chosen], len(highest) - len(chosen))
 
 
@@ -97,10 +101,11 @@ def _batches(table: ds.Dataset, names: list[str] | None) -> Iterator[pa.Table]:
             yield rows
 
 
-def _group(name: str, rows: pa.Table) -> GroupLag:
+def _group(name: str, rows: pa.Table, end: int | None) -> GroupLag:
     topic_partition = pc.binary_join_element_wise(rows["topic"], rows["partition"].cast(pa.string()), "-")
     codes, distinct = dictionary_codes(topic_partition)
-    at, behind = integers(rows["at"]), integers(rows["behind"])
+    at, behind = integers(rows["at"]) + integers(rows["width_ms"]) * MILLISECOND_NS, integers(rows["behind"])
+    at = at if end is None else np.minimum(at, end)
     order = np.lexsort((at, codes))
     codes, at, behind = codes[order], at[order], behind[order]
     begins = np.flatnonzero(changes(codes[None]))

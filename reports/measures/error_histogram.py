@@ -28,14 +28,20 @@ def errors_histogram(table: pa.Table, by: str | Sequence[str] = ("api", "error")
 
     by: any of api, error, code, topic, partition, group_id, member_id, broker, client_id and at; ValueError for others.
     Columns besides: count, trouble (those not ordinary), first, last, and with ``error`` among by also its meaning and
-    the advice on it. With ``at`` among by it is a row a span.
+    the advice on it. With ``at`` among by it is a row a span; all are as wide as the widest.
     """
     names = names_of(by, [*WHAT, *WHERE, "at"])
     told = ["retriable", "meaning", "advice"] if "error" in names else []
+    if "at" in names and table.num_rows:  # of errors that lasted longer spans are wider
+        widest = int(pc.max(table["width_ms"]).as_py()) * MILLISECOND_NS
+        at = pa.array(spans(integers(table["at"]), widest)).cast(TIME)
+        table = table.set_column(table.column_names.index("at"), "at", at)
     table = table.append_column("trouble", pc.if_else(table["ordinary"], 0, table["count"]))
     made = {"count": "sum", "trouble": "sum", "first": "min", "last": "max"} | dict.fromkeys(told, "first")
     sums = table.group_by(names, use_threads=False).aggregate([*made.items()])
     sums = sums.select([*names, *(f"{name}_{of}" for name, of in made.items())]).rename_columns([*names, *made])
+    for name in ("count", "trouble"):  # where there is none, and nothing to tell them apart by
+        sums = sums.set_column(sums.column_names.index(name), name, pc.fill_null(sums[name], 0))
     order = [(name, "descending") for name in ("trouble", "count")] + [(name, "ascending") for name in names]
     return sums.take(pc.sort_indices(sums, order))
 

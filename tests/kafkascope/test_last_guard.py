@@ -302,7 +302,7 @@ def test_an_answer_that_cannot_be_made_leaves_the_others(guarded: None) -> None:
     read = kafkascope.read(CAPTURE)
     tables = {name: ds.dataset(read.arrow(name)) for name in read.tables}
     healthy = answers.answers(tables, read.summary)
-    with patch.object(answers, "lag", raising(lag, lambda table: True)):
+    with patch.object(answers, "lag", raising(lag, lambda table, end: True)):
         hurt = answers.answers(tables, read.summary)
     assert hurt.lag is None
     assert (hurt.groups, hurt.errors, hurt.findings) == (healthy.groups, healthy.errors, healthy.findings)

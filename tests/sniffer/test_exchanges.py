@@ -55,6 +55,22 @@ def test_a_response_before_its_request_needs_an_earlier_time() -> None:
     assert outcome == [(2, Outcome.ORPHAN), (2, Outcome.ANSWERED), (1, Outcome.UNANSWERED)]
 
 
+@pytest.mark.parametrize("length", [1, 64, 65, 300])
+def test_the_client_id_of_a_connection_is_whole(length: int) -> None:
+    """Streams makes long ones, which differ at their ends."""
+    name = b"".join(b"%d," % n for n in range(length))[:length]
+    conversations = Conversations(lambda ids: {one: Start(True) for one in ids}, DEFAULT)
+    offset = 0
+    for number, asked in enumerate((name, name, b"x" * length), 1):
+        frame = request(number, client_id=asked)
+        conversations.feed(runs([Run(1, 0, offset, frame, number)]))
+        offset += len(frame)
+    conversations.end([1])
+    assert conversations.client_id(1) == name.decode()
+    conversations.forget(1)
+    assert conversations.client_id(1) is None
+
+
 def test_acks_0_is_complete_at_once() -> None:
     outcome, _, _ = talk((0, request(1, 0, 2, bytes(2) + bytes(8))), (0, request(2, 0, 3, b"\xff\xff" + bytes(10))))
     assert outcome == [(1, Outcome.ONE_WAY), (2, Outcome.ONE_WAY)]

@@ -9,6 +9,7 @@ import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
 from kafkascope.reports.answers.latency import PART_NAMES
+from kafkascope.reports.columns.series import FINEST
 from kafkascope.reports.columns.text import counted
 from kafkascope.reports.columns.words import duration
 from kafkascope.reports.measures.latency.parts import APPLICATION, PARTS, SLOW, TOTAL
@@ -20,6 +21,7 @@ from kafkascope.reports.show.figures.style import (
     SEVERITIES,
     UTC,
     height_of,
+    labels,
     laid_out,
     nothing,
     short,
@@ -45,25 +47,29 @@ def latency(frame: pd.DataFrame) -> go.Figure:
     if "part" not in keys:
         figure, rows = go.Figure(), _labelled(frame, keys, "sum_ms")
         _percentiles(figure, rows)
-        return laid_out(figure, "Latency: p50 to p99, and the longest", height_of(len(rows)), xaxis=_DURATIONS)
-    names = [name for name in keys if name != "part"]
-    whole = _labelled(frame[frame["part"] == TOTAL], names, "sum_ms")
+        title = f"Latency: p50 to p99, and the longest{_of_all(len(rows), len(frame))}"
+        return laid_out(figure, title, height_of(len(rows)), xaxis=_DURATIONS)
+    frame = _labels(frame, [name for name in keys if name != "part"])
+    totals = frame[frame["part"] == TOTAL]
+    whole = totals.nlargest(MOST_ROWS, "sum_ms")
     if whole.empty:
         return nothing("percentiles need the rows with part total")
     figure = make_subplots(
         cols=2, shared_yaxes=True, horizontal_spacing=0.03, column_titles=["p50 to p99, and the longest", "spent on"]
     )
     _percentiles(figure, whole, row=1, col=1)
-    _shares(figure, frame, names, whole)
+    _shares(figure, frame, whole)
     figure.update_yaxes(showticklabels=False, col=2)
     figure.update_xaxes(_DURATIONS, col=1)
     figure.update_xaxes(tickformat=".0%", range=[0, 1], col=2)
-    return laid_out(figure, "Latency", height_of(len(whole)) + 30, barmode="stack").update_layout(margin={"t": 80})
+    title = f"Latency{_of_all(len(whole), len(totals))}"
+    return laid_out(figure, title, height_of(len(whole)) + 30, barmode="stack").update_layout(margin={"t": 80})
 
 
 def _latency_in_time(frame: pd.DataFrame, keys: list[str]) -> go.Figure:
     figure = go.Figure()
-    for colour, (label, rows) in zip(COLOURS[:_PAIRS], _series(frame, keys, "from", "sum_ms"), strict=False):
+    series = [*_series(frame, keys, "from", "sum_ms")]
+    for colour, (label, rows) in zip(COLOURS[:_PAIRS], series, strict=False):
         for column, dash in (("p99", "solid"), ("p50", "dot")):
             figure.add_scatter(
                 x=rows["from"],
@@ -77,7 +83,8 @@ def _latency_in_time(frame: pd.DataFrame, keys: list[str]) -> go.Figure:
                 hovertext=[f"{label} {column} {duration(value)}" for value in rows[column]],
                 hoverinfo="x+text",
             )
-    return laid_out(figure, "Latency: p99, dotted p50", 420, xaxis=UTC, yaxis=_DURATIONS)
+    title = f"Latency: p99, dotted p50{_of_all(min(len(series), _PAIRS), len(series))}"
+    return laid_out(figure, title, 420, xaxis=UTC, yaxis=_DURATIONS)
 
 
 def _percentiles(figure: go.Figure, rows: pd.DataFrame, **place: int) -> None:
@@ -97,12 +104,12 @@ def _percentiles(figure: go.Figure, rows: pd.DataFrame, **place: int) -> None:
     figure.update_yaxes(type="category", autorange="reversed", **place)
 
 
-def _shares(figure: go.Figure, frame: pd.DataFrame, names: list[str], whole: pd.DataFrame) -> None:
+def _shares(figure: go.Figure, frame: pd.DataFrame, whole: pd.DataFrame) -> None:
     """What the time of each row was spent on; of what was slow, what is the network's and what the broker's."""
     total = whole.set_index("label")["sum_ms"]
     parts = [part for part in PARTS if part not in (TOTAL, SLOW, APPLICATION)]
     for number, part in enumerate(parts):
-        rows = _labels(frame[frame["part"] == part], names)
+        rows = frame[frame["part"] == part]
         share = (rows.set_index("label")["sum_ms"].reindex(total.index) / total.where(total > 0)).fillna(0)
         if share.gt(0.005).any():
             word, words = PART_NAMES[part]
@@ -126,11 +133,14 @@ def throughput(frame: pd.DataFrame) -> go.Figure:
         return nothing("nothing was produced or fetched")
     figure = go.Figure()
     if "from" in keys:
-        for colour, (label, rows) in zip(COLOURS, _series(frame, keys, "from", "bytes"), strict=False):
-            figure.add_scatter(
-                x=rows["from"], y=rows["bytes_per_second"], name=label or "all", mode="lines", line={"color": colour}
-            )
-        return laid_out(figure, "Throughput", xaxis=UTC, yaxis={"title": "bytes a second", "rangemode": "tozero"})
+        series = [*_series(frame, keys, "from", "bytes")]
+        times = _times(frame["from"])
+        for colour, (label, rows) in zip(COLOURS, series, strict=False):
+            # Where nothing moved there is no row.
+            rate = rows.set_index("from")["bytes_per_second"].astype(float).reindex(times, fill_value=0.0)
+            figure.add_scatter(x=rate.index, y=rate, name=label or "all", mode="lines", line={"color": colour})
+        title = f"Throughput{_of_all(len(figure.data), len(series))}"
+        return laid_out(figure, title, xaxis=UTC, yaxis={"title": "bytes a second", "rangemode": "tozero"})
     rows = _labelled(frame, keys, "bytes")
     told = [
         f"{label}: {size:,} bytes, {counted(records, 'record')} in {batches:,} batches"
@@ -147,7 +157,8 @@ def throughput(frame: pd.DataFrame) -> go.Figure:
         hoverinfo="text",
     )
     figure.update_yaxes(type="category", autorange="reversed")
-    return laid_out(figure, "Throughput", height_of(len(rows)), xaxis={"title": "bytes"})
+    title = f"Throughput{_of_all(len(rows), len(frame))}"
+    return laid_out(figure, title, height_of(len(rows)), xaxis={"title": "bytes"})
 
 
 def errors(frame: pd.DataFrame) -> go.Figure:
@@ -158,11 +169,14 @@ def errors(frame: pd.DataFrame) -> go.Figure:
     figure = go.Figure()
     ordinary = frame["count"] - frame["trouble"]
     if "at" in keys:
-        for colour, (label, rows) in zip(COLOURS, _series(frame, keys, "at", "trouble"), strict=False):
-            if rows["trouble"].any():
-                figure.add_bar(x=rows["at"], y=rows["trouble"], name=label or "trouble", marker={"color": colour})
-        of_all = ordinary.groupby(frame["at"]).sum()
-        figure.add_bar(x=of_all.index, y=of_all, name="ordinary", marker={"color": REST})
+        width = _width(frame["at"])
+        series = [one for one in _series(frame, keys, "at", "trouble") if one[1]["trouble"].any()]
+        shown = series if len(series) <= len(COLOURS) else series[: len(COLOURS) - 1]
+        if others := series[len(shown) :]:
+            shown.append((f"{len(others)} others", pd.concat([rows for _, rows in others])))
+        for colour, (label, rows) in zip(COLOURS, shown, strict=False):
+            _counted(figure, rows["trouble"].groupby(rows["at"]).sum(), width, label or "trouble", colour)
+        _counted(figure, ordinary.groupby(frame["at"]).sum(), width, "ordinary", REST)
         return laid_out(figure, "Errors", xaxis=UTC, yaxis={"title": "errors"}, barmode="stack")
     rows = _labelled(frame.assign(ordinary=ordinary), keys, "count")
     meanings = rows["meaning"] if "meaning" in rows else pd.Series("", rows.index)
@@ -172,7 +186,15 @@ def errors(frame: pd.DataFrame) -> go.Figure:
             orientation="h", y=rows["label"], x=rows[column], name=column, marker={"color": colour}, hovertext=told
         )
     figure.update_yaxes(type="category", autorange="reversed")
-    return laid_out(figure, "Errors", height_of(len(rows)), barmode="stack", xaxis={"title": "errors"})
+    title = f"Errors{_of_all(len(rows), len(frame))}"
+    return laid_out(figure, title, height_of(len(rows)), barmode="stack", xaxis={"title": "errors"})
+
+
+def _counted(figure: go.Figure, counts: pd.Series, width: pd.Timedelta, name: str, colour: str) -> None:
+    """A bar a span, from its begin to its end."""
+    figure.add_bar(
+        x=counts.index, y=counts, width=width.total_seconds() * 1000, offset=0, name=name, marker={"color": colour}
+    )
 
 
 def lag(frame: pd.DataFrame) -> go.Figure:
@@ -184,9 +206,8 @@ def lag(frame: pd.DataFrame) -> go.Figure:
     figure = go.Figure()
     keys = ["topic", "partition"] if known["of"].nunique() == 1 else ["of", "topic", "partition"]
     for colour, (label, rows) in zip(COLOURS, _series(known, keys, "at", "behind"), strict=False):
-        figure.add_scatter(
-            x=rows["at"], y=rows["behind"], name=label, mode="lines", line={"color": colour, "shape": "hv"}
-        )
+        ends = rows["at"] + pd.to_timedelta(rows["width_ms"].astype(float), unit="ms")  # of spans: it is known then
+        figure.add_scatter(x=ends, y=rows["behind"], name=label, mode="lines", line={"color": colour, "shape": "hv"})
     groups = sorted(known["of"].unique())
     more = known.groupby(keys).ngroups - len(figure.data)
     title = f"Lag of {groups[0]}" if len(groups) == 1 else "Lag"
@@ -215,10 +236,11 @@ def topology(frame: pd.DataFrame) -> go.Figure:
                 drawn.append((*ends, size, colours.get(topic, REST), short(f"{client}: {topic}, {size:,} bytes", 200)))
     places = _places([side for side, _ in nodes], drawn)
     source, target, value, colour, text = zip(*drawn, strict=True) if drawn else ([], [], [], [], [])
+    called = labels((label for _, label in nodes), 40)
     figure = go.Figure(
         go.Sankey(
             node={
-                "label": [short(label, 40) for _, label in nodes],
+                "label": [called[label] for _, label in nodes],
                 "x": [x for x, _ in places],
                 "y": [y for _, y in places],
                 "color": REST,
@@ -290,8 +312,8 @@ def _keys(frame: pd.DataFrame, until: str) -> list[str]:
 def _labels(frame: pd.DataFrame, keys: list[str]) -> pd.DataFrame:
     """The rows with what they are called: their keys."""
     rows = frame[keys].itertuples(index=False) if keys else [()] * len(frame)
-    labels = [" ".join("–" if pd.isna(value) else short(str(value)) for value in row) for row in rows]
-    return frame.assign(label=labels)
+    names = [" ".join("–" if pd.isna(value) else str(value) for value in row) for row in rows]
+    return frame.assign(label=[*map(labels(names, 90).__getitem__, names)])
 
 
 def _labelled(frame: pd.DataFrame, keys: list[str], weight: str) -> pd.DataFrame:
@@ -302,5 +324,21 @@ def _labelled(frame: pd.DataFrame, keys: list[str], weight: str) -> pd.DataFrame
 def _series(frame: pd.DataFrame, keys: list[str], time: str, weight: str) -> Iterator[tuple[str, pd.DataFrame]]:
     """Rows by all keys but the time, in order of time, those with most of something first."""
     named = _labels(frame, [name for name in keys if name != time])
-    for label in named.groupby("label")[weight].sum().nlargest(len(COLOURS)).index:
+    for label in named.groupby("label")[weight].sum().sort_values(ascending=False, kind="stable").index:
         yield str(label), named[named["label"] == label].sort_values(time)
+
+
+def _of_all(shown: int, there: int) -> str:
+    """What a title says of rows for which there is no room."""
+    return f" (the first {shown} of {there:,})" if shown < there else ""
+
+
+def _width(at: pd.Series) -> pd.Timedelta:
+    """How wide spans are that begin at these times."""
+    steps = at.drop_duplicates().sort_values().diff().dropna()
+    return pd.Timedelta(FINEST, "ns") if steps.empty else pd.Timedelta(steps.min())
+
+
+def _times(at: pd.Series) -> pd.DatetimeIndex:
+    """The begins of all spans from the first to the last of these."""
+    return pd.date_range(at.min(), at.max(), freq=_width(at))

@@ -19,6 +19,7 @@ from kafkascope.reports.show.figures.style import (
     SEVERITIES,
     UTC,
     height_of,
+    labels,
     laid_out,
     markup,
     nothing,
@@ -52,7 +53,7 @@ def findings(frame: pd.DataFrame) -> go.Figure:
 
 def _by_severity(title: str, rows: pd.DataFrame) -> go.Figure:
     shown = rows.head(MOST_ROWS)
-    shown = shown.assign(lane=[short(label, 48) for label in shown["lane"]])
+    shown = shown.assign(lane=shown["lane"].map(labels(shown["lane"], 48)))
     figure = go.Figure()
     for severity, colour in SEVERITIES.items():
         _spans(figure, shown[shown["severity"] == severity], severity, colour)
@@ -65,13 +66,14 @@ def clients(frame: pd.DataFrame) -> go.Figure:
     if heard.empty:
         return nothing("no client was heard")
     rows = _told(heard.head(MOST_ROWS), _of_client)
-    labels = [short(f"{name} {host}") for name, host in texts(rows, "client_id", "client")]
+    whole = [f"{name} {host}" for name, host in texts(rows, "client_id", "client")]
+    lanes = [*map(labels(whole).__getitem__, whole)]
     trouble = rows[["errors", "failed_connects", "resets"]].sum(axis=1) > 0
-    rows = rows.assign(lane=labels, begin=rows["first"], end=rows["last"])
+    rows = rows.assign(lane=lanes, begin=rows["first"], end=rows["last"])
     figure = go.Figure()
     _spans(figure, rows[~trouble], "without trouble", COLOURS[0])
     _spans(figure, rows[trouble], "errors, resets, failed connects", SEVERITIES["warning"])
-    return _in_lanes(figure, "Clients", labels, len(heard))
+    return _in_lanes(figure, "Clients", lanes, len(heard))
 
 
 def _of_client(row: Mapping[str, Any]) -> str:
@@ -225,7 +227,8 @@ def _laned(rows: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
     """The rows of the lanes with most of them, and these lanes by name."""
     lanes = sorted(rows["lane"].value_counts().head(MOST_ROWS).index)
     shown = rows[rows["lane"].isin(lanes)]
-    return shown.assign(lane=[short(lane) for lane in shown["lane"]]), [short(lane) for lane in lanes]
+    called = labels(lanes)
+    return shown.assign(lane=shown["lane"].map(called)), [called[lane] for lane in lanes]
 
 
 def _spans(figure: go.Figure, rows: pd.DataFrame, name: str, colour: str) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from textwrap import wrap
+
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
@@ -12,6 +14,7 @@ from kafkascope.reports.show.figures.style import (
     LANE_PIXELS,
     REST,
     SEVERITIES,
+    labels,
     laid_out,
     markup,
     moment,
@@ -44,7 +47,8 @@ def timeline(incident: Incident, drawn: IncidentTimeline) -> go.Figure:
         vertical_spacing=0.06 if kinds else 0.0,
         row_heights=[lanes_pixels, *(_CURVE_PIXELS for _ in kinds)],
     )
-    names = [short(f"{lane.name}{f' (and {lane.left_out} more)' if lane.left_out else ''}", 44) for lane in drawn.lanes]
+    whole = [f"{lane.name}{f' (and {lane.left_out} more)' if lane.left_out else ''}" for lane in drawn.lanes]
+    names = [*map(labels(whole, 44).__getitem__, whole)]
     for kind, (word, colour) in _KINDS.items():
         _items(figure, kind, word, colour, names, drawn.lanes)
     for row, kind in enumerate(kinds, 2):
@@ -66,10 +70,11 @@ def timeline(incident: Incident, drawn: IncidentTimeline) -> go.Figure:
     figure.update_yaxes(type="category", categoryorder="array", categoryarray=names[::-1], row=1, col=1)
     figure.update_xaxes(type="date", range=[moment(drawn.begin), moment(drawn.end)])
     figure.update_xaxes(title="UTC", row=1 + len(kinds), col=1)
-    height = 150 + lanes_pixels + _CURVE_PIXELS * len(kinds)
-    title = short(f"{incident.severity}: {incident.what}", 110)
+    height = 240 + lanes_pixels + _CURVE_PIXELS * len(kinds)
+    title = "<br>".join(markup(line) for line in wrap(f"{incident.severity}: {incident.what}", 90)[:3])
     laid_out(figure, "", height, barmode="overlay", bargap=0.3, hovermode="closest", dragmode="pan")
-    return figure.update_layout(title=title, legend={"y": -0.1, "yanchor": "top"}, margin={"t": 50})
+    legend = {"orientation": "h", "x": 0, "xanchor": "left", "y": -85 / height, "yanchor": "top"}
+    return figure.update_layout(title=title, legend=legend, margin={"t": 100, "b": 110})
 
 
 def _items(figure: go.Figure, kind: str, word: str, colour: str, names: list[str], lanes: list[Lane]) -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from itertools import chain, count
 from typing import Any
 
 import numpy as np
@@ -32,9 +33,22 @@ def markup(text: str) -> str:
 
 
 def short(text: str, most: int = 60) -> str:
-    """Text as a label."""
+    """A sentence, as far as there is room for it."""
     text = shown_text(text)
     return markup(text if len(text) <= most else f"{text[: most - 1]}…")
+
+
+def labels(names: Iterable[str], most: int = 60) -> dict[str, str]:
+    """What each of some names is called, no two of them alike: a bar, a lane or a line is what has one label."""
+    found: dict[str, str] = {}
+    used: set[str] = set()
+    for name in dict.fromkeys(names):
+        text, half = shown_text(name), most // 2  # what tells a name from the next one is often at its end
+        wanted = markup(text if len(text) <= most else f"{text[:half]}…{text[len(text) - most + half + 1 :]}")
+        label = next(one for one in chain([wanted], (f"{wanted} ({n})" for n in count(2))) if one not in used)
+        used.add(label)
+        found[name] = label
+    return found
 
 
 def texts(frame: pd.DataFrame, *names: str) -> Iterator[tuple[str, ...]]:

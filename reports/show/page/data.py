@@ -93,7 +93,7 @@ def _tiles(answers: Answers) -> list[Json]:
         tiles.append(_tile("errors", f"{count:,}", "errors that mean trouble", note, "warn" if count else "good"))
     if answers.lag is not None and answers.lag.groups:
         behind = answers.lag.groups[0]
-        tiles.append(_tile("lag", f"{behind.highest:,}", "highest lag, records", behind.name, ""))
+        tiles.append(_tile("lag", f"{behind.highest:,}", "highest lag of a partition, records", behind.name, ""))
     if answers.issues is not None:
         holes = [one for one in answers.issues if one.weakens != NOTHING]
         count = sum(one.count for one in holes)

@@ -1028,7 +1028,7 @@ function axis(begin, end, left, inner, y, height) {
   for (let at = Math.ceil((begin + offset) / step) * step - offset; at <= end; at += step) {
     const x = left + ((at - begin) / (end - begin)) * inner;
     layer.append(draw("line", { class: "tick", x1: x, x2: x, y1: y + 14, y2: height }));
-    if (x < left + inner - 50) layer.append(draw("text", { x: x + 2, y: y + 11 }, clock(at, digits)));
+    if (x < left + inner - (digits ? 80 : 50)) layer.append(draw("text", { x: x + 2, y: y + 11 }, clock(at, digits)));
   }
   return layer;
 }

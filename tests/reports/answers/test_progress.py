@@ -15,11 +15,12 @@ SECOND = 1_000_000_000
 
 def row(group: str | None, partition: int, second: int, behind: int | None, **given: Any) -> dict[str, Any]:
     known = {"group_id": group, "topic": "t", "partition": partition, "at": second * SECOND, "client_id": "c"}
+    known |= {"width_ms": 10_000}
     return known | {"lag": behind, "committed_offset": 10, "end_offset": 10 + (behind or 0)} | given
 
 
-def found(*rows: dict[str, Any]) -> list[GroupLag]:
-    told = lag(dataset("lag", rows))
+def found(*rows: dict[str, Any], end: int | None = None) -> list[GroupLag]:
+    told = lag(dataset("lag", rows), end)
     assert told is not None
     return told.groups
 
@@ -32,11 +33,13 @@ def test_each_partition_keeps_its_lag_until_the_next_is_known() -> None:
         row("g", 1, 20, 9),
         row("g", 0, 30, 4),
     )
-    assert (group.times, group.sums) == ([10 * SECOND, 20 * SECOND, 30 * SECOND], [5, 11, 11])
+    assert (group.times, group.sums) == ([20 * SECOND, 30 * SECOND, 40 * SECOND], [5, 11, 11])  # ends of spans
     assert [(one.name, one.highest, one.lag) for one in group.partitions] == [("t-1", 9, 7), ("t-0", 5, 4)]
     assert [(one.committed, one.end) for one in group.partitions] == [(10, 17), (10, 14)]
-    assert group.partitions[1].times == [10 * SECOND, 20 * SECOND, 30 * SECOND]
+    assert group.partitions[1].times == [20 * SECOND, 30 * SECOND, 40 * SECOND]
     assert group.highest == 9
+    (group,) = found(row("g", 0, 10, 5), row("g", 0, 20, 2), end=25 * SECOND)
+    assert group.times == [20 * SECOND, 25 * SECOND]
 
 
 def test_where_nothing_is_committed_it_is_that_of_fetches() -> None:

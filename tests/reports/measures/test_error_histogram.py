@@ -127,3 +127,20 @@ def test_summed_by_what_is_asked_for_trouble_comes_first() -> None:
     assert everything["count"] == frame["count"].sum()
     with pytest.raises(ValueError, match="by: colour: not among error"):
         errors_histogram(table, by=["api", "colour"])
+
+
+def test_spans_of_one_answer_are_of_one_width() -> None:
+    """Of an error that goes on for hours they are wider than of one that was over soon."""
+    rows = [
+        dict.fromkeys(ERROR_HISTOGRAM.names)
+        | {"error": name, "at": n * width * SECOND, "width_ms": 1000 * width, "count": 1, "ordinary": False}
+        for name, width in (("A", 300), ("B", 10))
+        for n in range(3)
+    ]
+    table = pa.Table.from_pylist(rows, schema=ERROR_HISTOGRAM)
+    by_span = errors_histogram(table, "at")
+    assert [at.value // SECOND for at in by_span["at"].to_pylist()] == [0, 300, 600]
+    assert by_span["count"].to_pylist() == [4, 1, 1]
+    assert errors_histogram(table.slice(0, 0), []).select(["count", "trouble"]).to_pylist() == [
+        {"count": 0, "trouble": 0}
+    ]

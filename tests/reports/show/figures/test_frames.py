@@ -15,7 +15,7 @@ from kafkascope.reports.measures.error_histogram import errors_histogram
 from kafkascope.reports.measures.latency.counts import latency as latency_of
 from kafkascope.reports.measures.throughput import throughput as throughput_of
 from kafkascope.reports.show.figures import frames
-from kafkascope.reports.show.figures.style import COLOURS
+from kafkascope.reports.show.figures.style import COLOURS, labels
 from kafkascope.reports.vocabulary.tables import ALL_SCHEMAS, CONCLUSIONS, RESULTS
 from tests.reports.answers.test_clients import table
 from tests.reports.incidents.tables_of import connection
@@ -108,3 +108,44 @@ def test_no_rows_are_a_figure_that_says_so(name: str) -> None:
     figure = frames.FIGURES[name](frame)
     assert not figure.data
     assert figure.layout.title.text
+
+
+def spans(*seconds: int) -> list[pd.Timestamp]:
+    return [pd.Timestamp(second, unit="s", tz="UTC") for second in seconds]
+
+
+def test_where_nothing_was_moved_the_line_is_at_zero() -> None:
+    frame = pd.DataFrame({"topic": ["a", "a", "b"], "from": spans(0, 40, 10), "requests": 1, "bytes": 70})
+    figure = frames.throughput(frame.assign(bytes_per_second=7.0))
+    assert [list(line.y) for line in figure.data] == [[7, 0, 0, 0, 7], [0, 7, 0, 0, 0]]
+
+
+def test_errors_are_drawn_as_wide_as_their_spans_and_none_is_left_out() -> None:
+    kinds = len(COLOURS) + 3
+    frame = pd.DataFrame(
+        {"error": map(str, range(kinds)), "at": spans(*[20, 50] * kinds)[:kinds], "count": 2, "trouble": 1}
+    )
+    figure = frames.errors(frame)
+    assert {(bar.width, bar.offset) for bar in figure.data} == {(30_000, 0)}
+    assert [bar.name for bar in figure.data][-2:] == ["4 others", "ordinary"]
+    assert sum(sum(bar.y) for bar in figure.data[:-1]) == kinds
+    (one, _) = frames.errors(frame.head(1)).data
+    assert one.width == 10_000
+
+
+def test_a_title_tells_how_much_is_not_drawn() -> None:
+    frame = pd.DataFrame({"api": [f"a{n}" for n in range(40)], "count": 1, "trouble": 1})
+    assert frames.errors(frame).layout.title.text == "Errors (the first 30 of 40)"
+    assert frames.errors(frame.head(30)).layout.title.text == "Errors"
+
+
+def test_names_that_are_long_and_alike_stay_apart() -> None:
+    names = [f"{'x' * 80}-{n}-{'y' * 80}" for n in range(2)] + ["z" * 100]
+    assert [label[-1] for label in labels(names, 9).values()] == ["y", ")", "z"]
+    assert all(len(label) <= 9 + 4 for label in labels(names, 9).values())
+    frame = pd.DataFrame({"client_id": names * 2, "part": ["total"] * 3 + ["broker"] * 3, "count": 1})
+    for name in ("sum_ms", "p50", "p90", "p99", "p99.9", "max"):
+        frame[name] = 1.0
+    figure = frames.latency(frame)
+    assert len(set(figure.data[0].y)) == 3
+    assert [list(bar.x) for bar in figure.data if bar.name == "broker"] == [[1, 1, 1]]
