@@ -88,7 +88,7 @@ def checked_names(names: Iterable[str]) -> tuple[str, ...]:
 
     Raises ValueError if one is none, for Python or for Arrow (which has no look-around and no back-references).
     """
-    checked = tuple(names)
+    checked = (names,) if isinstance(names, str) else tuple(names)
     if checked:  # who decodes single messages needs no Arrow
         import pyarrow as pa
         import pyarrow.compute as pc

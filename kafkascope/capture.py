@@ -11,7 +11,7 @@ from dataclasses import replace
 from datetime import datetime
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, TypedDict, Unpack, overload
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol, TypedDict, Unpack, overload
 
 import numpy as np
 import pyarrow as pa
@@ -229,6 +229,15 @@ class SpooledCapture(Capture):
         self._results: dict[str, dict[str, pa.Table]] = {}  # by view
         self._late_issues: list[pa.Table] = []
 
+    def __deepcopy__(self, _: object) -> SpooledCapture:
+        return self  # it does not change
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError(
+            "the tables of a capture wait in files of this process, so it cannot be pickled: analyze it into a "
+            "directory (kafkascope analyze), and read that, or pickle the DataFrames that are wanted"
+        )
+
     @property
     def tables(self) -> tuple[str, ...]:
         """Names of the tables that were asked for."""
@@ -349,11 +358,23 @@ def _opened(place: str, options: EngineOptions) -> StoredCapture:
         raise OutputError(
             f"{told(place)} has {len(analysis.runs())} runs: analyze each into a directory of its own to read it"
         )
-    return StoredCapture(analysis)
+    capture = StoredCapture(analysis)
+    if "records" in options.tables and "records" not in capture.tables:
+        raise OutputError(
+            f"{told(place)} has no records: they are wanted when it is made (kafkascope analyze --records)"
+        )
+    return capture
 
 
 def _paths(given: str | Path | Iterable[str | Path]) -> list[str]:
     return [str(given)] if isinstance(given, str | Path) else [str(one) for one in given]
+
+
+def _ports(name: str, given: Iterable[int]) -> frozenset[int]:
+    ports = frozenset(given if isinstance(given, Iterable) else [given])
+    if not all(isinstance(port, int) and 0 < port < 1 << 16 for port in ports):
+        raise ValueError(f"{name}: {given!r} are no ports; give numbers, as in {name}=[9092]")
+    return ports
 
 
 class _Options(TypedDict, total=False):
@@ -447,8 +468,8 @@ def read(
     options = EngineOptions(
         tables=ALL_TABLES if records else WITHOUT_RECORDS,
         session=SessionOptions(
-            ports=frozenset(ports),
-            decode_as=frozenset(decode_as),
+            ports=_ports("ports", ports),
+            decode_as=_ports("decode_as", decode_as),
             key_logs=tuple(_paths(tls_keylog)),
             limits=Limits.of(f"{name}={value}" for name, value in (limits or {}).items()),
         ),
@@ -466,7 +487,10 @@ def read(
         from kafkascope.spark import read as read_on_spark
 
         return read_on_spark(paths, spark=spark, options=options)
-    return read_here(paths, options, spool_bytes)[0]
+    capture, reading = read_here(paths, options, spool_bytes)
+    for detail in reading.capture.unreadable:
+        warnings.warn(f"{detail}; effect: {ISSUE_KINDS['unreadable_file'].weakens}", RuntimeWarning, stacklevel=2)
+    return capture
 
 
 class _Spooling:

@@ -48,6 +48,9 @@ class Moment:
 
         Seconds since 1970 are a time too. Without a zone it is UTC. Raises ValueError.
         """
+        message = "give 2026-11-21T05:57:16 (UTC), 05:57:16 of the capture's day, or +30s from its first packet"
+        if not isinstance(given, str | datetime):
+            raise ValueError(f"{given!r} is no time; {message}")
         text = given.isoformat() if isinstance(given, datetime) else given.strip()
         if found := _AFTER.fullmatch(text):
             return cls(text, Since.FIRST, round(float(found[1]) * _UNITS_S[found[2]] * SECOND_NS))
@@ -57,7 +60,6 @@ class Moment:
                 return cls(text, Since.DAY, int(day.astype(np.int64)))
             return cls(text, Since.EPOCH, absolute(text))
         except ValueError:
-            message = "give 2026-11-21T05:57:16 (UTC), 05:57:16 of the capture's day, or +30s from its first packet"
             raise ValueError(f"{text!r} is no time; {message}") from None
 
     def at(self, first: int | None) -> int:
@@ -124,7 +126,10 @@ class PacketWindow:
         packets: str | tuple[int, int] | None = None,
     ) -> PacketWindow:
         """packets: ``A-B``, ``A-``, ``-B`` or ``A``, both included. Raises ValueError that begins with the name."""
-        return cls(_moment("since", since), _moment("until", until), *_numbers(packets))
+        begin, end = _moment("since", since), _moment("until", until)
+        if begin and end and begin.since is end.since is not Since.DAY and end.ns <= begin.ns:
+            raise ValueError(f"until: {end.text!r} is not behind {begin.text!r}, so there is no packet in between")
+        return cls(begin, end, *_numbers(packets))
 
     @property
     def is_everything(self) -> bool:
@@ -161,7 +166,8 @@ def _moment(name: str, given: str | datetime | None) -> Moment | None:
 def _numbers(given: str | tuple[int, int] | None) -> tuple[int, int]:
     if given is None:
         return 1, LAST
-    text = given if isinstance(given, str) else "{}-{}".format(*given)
+    is_pair = isinstance(given, tuple | list) and len(given) == 2 and all(isinstance(one, int) for one in given)
+    text = "{}-{}".format(*given) if is_pair else str(given)
     found = re.fullmatch(r"(\d*)(-?)(\d*)", text.strip())
     if found is None or not (found[1] or found[3]):
         raise ValueError(f"packets: {text!r} is no range; give numbers of packets as A-B, A- or -B")

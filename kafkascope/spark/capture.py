@@ -125,7 +125,7 @@ class SparkCapture(Answering):
         return FilesAgain(contents, compare_files(contents), self._options)
 
     def __getattr__(self, name: str) -> DataFrame:
-        if name in ALL_SCHEMAS:
+        if name in ALL_SCHEMAS and name in self._tables:
             return self.table(name)
         raise AttributeError(f"{type(self).__name__} has no {name!r}; tables are {sorted(self._tables)}")
 

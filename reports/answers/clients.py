@@ -13,8 +13,10 @@ import pyarrow.compute as pc
 from pyarrow import dataset as ds
 
 from kafkascope.reports.answers.parties import beside, spoken
-from kafkascope.reports.columns.arrow import numbered
+from kafkascope.reports.columns.arrow import integers, numbered
 from kafkascope.reports.columns.json_numbers import whole_numbers
+from kafkascope.reports.columns.series import FINEST, spans
+from kafkascope.reports.measures.error_histogram import WHAT, WHERE
 from kafkascope.reports.vocabulary.tables import CLIENTS
 from kafkascope.sniffer.units import MILLISECOND_NS, SECOND_NS
 
@@ -227,17 +229,26 @@ def _batches(found: list[_Client], tables: Mapping[str, ds.Dataset], ends: pa.Ta
 
 
 def _errors(found: list[_Client], tables: Mapping[str, ds.Dataset], ends: pa.Table) -> None:
-    key = ["client_id", "api", "error"]
-    ordinary: dict[tuple[str | None, ...], bool] = {}
+    ordinary: dict[tuple[Any, ...], bool] = {}  # by what, where, and the begin of the span
+    widths: dict[str | None, int] = {}  # of spans, by error
     histogram = tables.get("error_histogram")
-    for batch in histogram.to_batches(columns=[*key, "ordinary"]) if histogram is not None else ():
-        for row in pa.Table.from_batches([batch]).group_by(key).aggregate([("ordinary", "all")]).to_pylist():
-            of = tuple(row[name] for name in key)
-            ordinary[of] = ordinary.get(of, True) and bool(row["ordinary_all"])
-    for rows in beside(tables.get("errors"), key, ends, ["who"]):
-        for row in rows.group_by(["who", *key]).aggregate([("who", "count")]).to_pylist():
-            if not ordinary.get(tuple(row[name] for name in key), False):
-                found[row["who"]].errors[row["error"] or "(unknown)"] += row["who_count"]
+    columns = [*WHAT, *WHERE, "at", "width_ms", "ordinary"]
+    for batch in histogram.to_batches(columns=columns) if histogram is not None else ():
+        for row in numbered(pa.Table.from_batches([batch])).to_pylist():
+            widths[row["error"]] = row["width_ms"] * MILLISECOND_NS
+            key = _error_key(row, row["at"])
+            ordinary[key] = ordinary.get(key, True) and bool(row["ordinary"])
+    for rows in beside(tables.get("errors"), [*WHAT, *WHERE, "at"], ends, ["who"]):
+        rows = rows.append_column("span", pa.array(spans(integers(rows["at"]))))
+        for row in rows.group_by(["who", *WHAT, *WHERE, "span"]).aggregate([([], "count_all")]).to_pylist():
+            at = row["span"] - row["span"] % widths.get(row["error"], FINEST)
+            others = row | dict.fromkeys(WHERE)  # of which there are too many to tell them apart
+            if not ordinary.get(_error_key(row, at), ordinary.get(_error_key(others, at), False)):
+                found[row["who"]].errors[row["error"] or "(unknown)"] += row["count_all"]
+
+
+def _error_key(row: Mapping[str, Any], at: int) -> tuple[Any, ...]:
+    return *(row[name] for name in (*WHAT, *WHERE)), at
 
 
 def _distinct(rows: pa.Table, name: str) -> list[dict[str, Any]]:

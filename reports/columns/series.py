@@ -65,7 +65,7 @@ def kept_series(rows: pa.Table, names: list[str], weight: Numbers, most: int) ->
 
 def names_of(by: str | Sequence[str], allowed: Sequence[str]) -> list[str]:
     """The columns by which somebody wants groups; raises ValueError for others than those allowed."""
-    names = [by] if isinstance(by, str) else list(by)
+    names = [by] if isinstance(by, str) else [*dict.fromkeys(by)]
     if unknown := [name for name in names if name not in allowed]:
         raise ValueError(f"by: {', '.join(unknown)}: not among {', '.join(allowed)}")
     return names

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import inspect
 import os
+import pickle
 import pydoc
 import threading
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pyarrow as pa
@@ -29,6 +32,8 @@ from kafkascope.reports.vocabulary.tables import ALL_SCHEMAS, ASKED, SCHEMAS
 from kafkascope.sniffer.sources import SourceError
 from kafkascope.spool import Spool
 from tests.paths import PCAPS
+
+CAPTURE = PCAPS / "killed-silent" / "capture.pcap"
 
 
 @pytest.fixture(scope="module")
@@ -254,3 +259,52 @@ def test_tables_that_cannot_be_kept_are_told_with_what_to_do(monkeypatch: pytest
     monkeypatch.setattr(Spool, "_path", lambda _, name: str(tmp_path / "gone" / name))
     with pytest.raises(OSError, match="No such file or directory; set TMPDIR"):
         kafkascope.read(PCAPS / "eager-three-joins" / "capture.pcap")
+
+
+def test_frames_that_are_changed_change_no_answer() -> None:
+    capture = kafkascope.read(CAPTURE)
+    assert isinstance(capture, Capture)
+    wanted = capture.filter("api == Heartbeat")
+    first = repr(capture.exchange(0))
+    capture.exchanges.sort_values("latency_ms", ascending=False, inplace=True)
+    assert capture.filter("api == Heartbeat").equals(wanted)
+    capture.exchanges.drop(capture.exchanges.index, inplace=True)
+    assert capture.filter("api == Heartbeat").equals(wanted)
+    assert repr(capture.exchange(0)) == first
+    assert all("Heartbeat" in repr(capture.exchange(number)) for number in wanted.index[:3])
+
+
+def test_a_capture_is_not_copied_and_says_why_it_is_not_pickled() -> None:
+    capture = kafkascope.read(CAPTURE)
+    assert copy.deepcopy({"it": capture})["it"] is capture
+    with pytest.raises(TypeError, match="the tables of a capture wait in files of this process"):
+        pickle.dumps(capture)
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({"ports": "9092"}, "ports: '9092' are no ports; give numbers, as in ports=\\[9092\\]"),
+        ({"decode_as": [0]}, "decode_as: \\[0\\] are no ports"),
+        ({"packets": range(100, 200)}, "packets: 'range\\(100, 200\\)' is no range"),
+        ({"packets": (1, 2, 3)}, "packets: '\\(1, 2, 3\\)' is no range"),
+        ({"since": 5}, "since: 5 is no time; give 2026-"),
+        ({"since": "+30s", "until": "+10s"}, "until: '\\+10s' is not behind '\\+30s'"),
+        ({"secret_names": "("}, "'\\(' is no regular expression"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(given: Any, told: str) -> None:
+    with pytest.raises(ValueError, match=told):
+        kafkascope.read(CAPTURE, **given)
+
+
+def test_one_port_or_name_of_secrets_need_be_no_list() -> None:
+    options: Any = {"ports": 9092, "secret_names": "password"}
+    assert (
+        len(kafkascope.read(CAPTURE, **options).exchanges) == len(kafkascope.read(CAPTURE, ports=[9092]).exchanges) > 0
+    )
+
+
+def test_a_file_that_cannot_be_read_is_told() -> None:
+    with pytest.warns(RuntimeWarning, match="/nowhere.pcap: no such file.*; effect: its packets are missing"):
+        kafkascope.read([CAPTURE, "/nowhere.pcap"])

@@ -10,6 +10,7 @@ from pyarrow import dataset as ds
 
 from kafkascope.reports.answers.clients import clients
 from kafkascope.reports.answers.topology import topology
+from kafkascope.reports.measures.error_histogram import WHAT, WHERE
 from kafkascope.reports.vocabulary.tables import ALL_SCHEMAS, ASKED, MEANING
 from tests.reports.incidents.tables_of import BEGIN, SECOND, connection
 
@@ -63,23 +64,30 @@ def test_health_counts_reconnects_failed_connects_and_errors_that_are_not_ordina
         connection(4, opened=5.5, client_id=None, connect="refused", protocol="empty"),
         connection(5, client_id="other", client="10.0.9.9"),
     ]
-    error = {"connection": 2, "client_id": "c1", "api": "Heartbeat", "error": "REBALANCE_IN_PROGRESS"}
-    trouble = error | {"api": "Fetch", "error": "NOT_LEADER_OR_FOLLOWER"}
-    histogram = [{name: row[name] for name in ("client_id", "api", "error")} for row in (error, trouble)]
+    error: dict[str, Any] = {"connection": 2, "client_id": "c1", "api": "Heartbeat", "error": "REBALANCE_IN_PROGRESS"}
+    error |= {"at": 15 * SECOND, "group_id": "g"}
+    trouble = error | {"api": "Fetch", "error": "NOT_LEADER_OR_FOLLOWER", "group_id": None}
+    again = error | {"at": 25 * SECOND}  # the same, in a span of which it is not ordinary
+    known = [
+        {name: row.get(name) for name in (*WHAT, *WHERE)}
+        | {"at": row["at"] // (10 * SECOND) * 10 * SECOND, "width_ms": 10_000}
+        for row in (error, trouble, again)
+    ]
+    judged = zip(known, (True, False, False), strict=True)
+    histogram = [row | {"ordinary": is_ordinary} for row, is_ordinary in judged]
     rows = clients(
         {
             "connections": table("connections", *connections),
             "exchanges": table("exchanges", exchange(1, "Fetch", 1, outcome="unanswered")),
-            "errors": table("errors", error, trouble, trouble),
-            "error_histogram": table(
-                "error_histogram", histogram[0] | {"ordinary": True}, histogram[1] | {"ordinary": False}
-            ),
+            "errors": table("errors", error, trouble, trouble, again),
+            "error_histogram": table("error_histogram", *histogram),
         }
     ).to_pylist()
     assert [row["client_id"] for row in rows] == ["c1", "other"]
     health = {name: rows[0][name] for name in ("connections", "reconnects", "failed_connects", "resets", "unanswered")}
     assert health == {"connections": 3, "reconnects": 1, "failed_connects": 1, "resets": 1, "unanswered": 1}
-    assert (rows[0]["errors"], rows[0]["error_names"]) == (2, ["NOT_LEADER_OR_FOLLOWER 2"])
+    assert rows[0]["error_names"] == ["NOT_LEADER_OR_FOLLOWER 2", "REBALANCE_IN_PROGRESS 1"]
+    assert rows[0]["errors"] == 3
 
 
 def test_topology_has_all_between_two_and_each_topic() -> None:
