@@ -9,8 +9,9 @@ import pyarrow.compute as pc
 
 from kafkascope.reports.columns.name_lists import listed
 from kafkascope.reports.columns.text import address, counted
-from kafkascope.reports.columns.words import clock
+from kafkascope.reports.columns.words import clock, duration
 from kafkascope.reports.incidents.away import gone_before, missed
+from kafkascope.reports.incidents.brokers import outages
 from kafkascope.reports.incidents.incident import EVIDENCE_SHOWN, Effect, Incident, Subject, Weighed
 from kafkascope.reports.incidents.signs import Row, Signs
 from kafkascope.reports.vocabulary.finding_kinds import Severity
@@ -120,6 +121,64 @@ def nowhere(signs: Signs) -> Iterator[Incident]:
             "out.",
             cost_ms=(until - since) / MILLISECOND_NS,
             effects=(Effect("connects", f"{counted(len(rows), 'connect')} failed", len(rows)),),
+        )
+
+
+_ACCEPTED = (
+    "client",
+    "broker",
+    "broker_port",
+    "client_id",
+    "connection",
+    "opened",
+    "closed",
+    "bytes_down",
+    "lost_bytes",
+)
+
+
+def mute(signs: Signs) -> Iterator[Incident]:
+    """Addresses that take connections of Kafka clients and never say a word: none is a broker that works."""
+    where = (pc.field("protocol") == "kafka") & (pc.field("connect") == "established") & (pc.field("bytes_up") > 0)
+    by_place: dict[str, list[Row]] = defaultdict(list)
+    for row in signs.rows("connections", _ACCEPTED, where):
+        by_place[address(row["broker"], row["broker_port"])].append(row)
+    told = {outage.host for outage in signs.once(outages)}
+    for place, rows in sorted(by_place.items()):
+        if any(row["bytes_down"] or row["lost_bytes"] or row["opened"] is None for row in rows):
+            continue
+        waited = {row["connection"]: (row["closed"] or signs.end) - row["opened"] for row in rows}
+        longest = max(waited.values())
+        if longest < threshold("finds_nobody") * SECOND_NS or not told.isdisjoint({signs.where(place), place}):
+            continue
+        rows.sort(key=lambda row: (row["opened"], row["connection"]))
+        names = sorted({row["client_id"] for row in rows if row["client_id"]})
+        since, until = rows[0]["opened"], max(row["closed"] or signs.end for row in rows)
+        lasted = duration(longest / MILLISECOND_NS)
+        yield Incident(
+            kind=IncidentKind.UNREACHABLE_LISTENER,
+            severity=Severity.WARNING,
+            certainty=Certainty.LIKELY,
+            subjects=(*signs.clients(names), Subject(Role.HOST, place)),
+            started=since,
+            ended=until if signs.end - until > threshold("one_trouble") * SECOND_NS else None,
+            headline=f"{place} says nothing to {listed(names or sorted({row['client'] for row in rows}))} from "
+            f"{clock(since)} on, though it takes {'connections' if len(rows) > 1 else 'the connection'}: what listens "
+            f"there is no broker, or one that stands still; requests waited for up to {lasted}",
+            evidence=tuple(
+                Weighed(
+                    f"a connection of {row['client_id'] or row['client']}, on which it asked and was told nothing for "
+                    f"{duration(waited[row['connection']] / MILLISECOND_NS)}",
+                    row["connection"],
+                    row["opened"],
+                    0.8,
+                )
+                for row in rows
+            ),
+            advice="See what listens at this address and port. If it is no broker (another service, a proxy with "
+            "nothing behind it), mend bootstrap.servers; if it is one, look at what its process does.",
+            cost_ms=sum(waited.values()) / MILLISECOND_NS,
+            effects=(Effect("time", f"no answer for up to {lasted}", len(rows), longest / MILLISECOND_NS),),
         )
 
 

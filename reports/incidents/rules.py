@@ -134,6 +134,7 @@ RULES: tuple[Rule, ...] = (
     _rule(lag.lagging, IncidentKind.CONSUMER_LAGGING),
     _rule(connects.listeners, IncidentKind.UNREACHABLE_LISTENER),
     _rule(connects.nowhere, IncidentKind.UNREACHABLE_LISTENER),
+    _rule(connects.mute, IncidentKind.UNREACHABLE_LISTENER),
     _rule(same_address.incidents, IncidentKind.UNREACHABLE_LISTENER),
     _rule(names.unresolved, IncidentKind.UNREACHABLE_LISTENER),
     _rule(connects.mismatched, IncidentKind.TLS_MISMATCH),

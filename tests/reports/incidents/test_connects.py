@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from kafkascope.reports.columns.words import clock
 from tests.reports.incidents.tables_of import (
     B1,
     B2,
@@ -145,3 +146,44 @@ def test_tls_on_one_side_alone(kind: str, certainty: str, words: str) -> None:
     assert found(issues=issues) == []
     elsewhere = connection(1, broker=B2, broker_port=443, protocol="tls")
     assert found(issues=issues, connections=[elsewhere, connection(2)]) == []  # a web server, most likely
+
+
+def silent(number: int, opened: float | None = 10, closed: float | None = 40, **given: Any) -> Row:
+    """A connection that was taken, on which the client asked, and nothing came."""
+    known: dict[str, Any] = {
+        "client": H1,
+        "connect": "established",
+        "protocol": "kafka",
+        "bytes_up": 42,
+        "bytes_down": 0,
+        "lost_bytes": 0,
+    }
+    return connection(number, broker="10.0.0.9", opened=opened, closed=closed, broker_port=2181, **known | given)
+
+
+def test_an_address_that_takes_connections_and_says_nothing() -> None:
+    one = only(connections=[silent(7), silent(8, 45, None, client_id="c2", client=H2)])
+    assert (one.kind, one.severity, one.certainty) == ("unreachable_listener", "warning", "likely")
+    assert names(one) == ["c1", H1, "c2", H2, "10.0.0.9:2181"]
+    assert one.headline == (
+        f"10.0.0.9:2181 says nothing to c1, c2 from {clock(at(10))} on, though it takes connections: what listens "
+        "there is no broker, or one that stands still; requests waited for up to 4 min 15 s"
+    )
+    assert [(seen.packet, seen.at) for seen in one.evidence] == [(7, at(10)), (8, at(45))]
+
+
+@pytest.mark.parametrize(
+    ("rows", "told"),
+    [
+        ([silent(1, 10, 20)], True),
+        ([silent(1, 10, 19.9)], False),
+        ([silent(1), silent(2, bytes_down=1)], False),
+        ([silent(1, bytes_up=0)], False),
+        ([silent(1, lost_bytes=1)], False),
+        ([silent(1, None)], False),
+        ([silent(1, connect="unanswered")], False),  # of the capture's other direction nothing is there
+        ([silent(1, protocol="unknown")], False),
+    ],
+)
+def test_where_it_is_known_that_nothing_came(rows: list[Row], told: bool) -> None:
+    assert ("says nothing to" in "".join(one.headline for one in found(connections=rows))) == told
