@@ -488,8 +488,8 @@ def read(
 
         return read_on_spark(paths, spark=spark, options=options)
     capture, reading = read_here(paths, options, spool_bytes)
-    for detail in reading.capture.unreadable:
-        warnings.warn(f"{detail}; effect: {ISSUE_KINDS['unreadable_file'].weakens}", RuntimeWarning, stacklevel=2)
+    for issue in reading.lacking():
+        warnings.warn(f"{issue.detail}; effect: {ISSUE_KINDS[issue.kind].weakens}", RuntimeWarning, stacklevel=2)
     return capture
 
 
@@ -527,8 +527,7 @@ def read_here(
     spool, summary = Spooled((spool for spool, _ in made), directory=directory), Summary()
     for _, one in made:
         summary.merge(one)
-    for issue in spool.issues():
-        warnings.warn(f"{issue.detail}; effect: {ISSUE_KINDS[issue.kind].weakens}", RuntimeWarning, stacklevel=2)
+    reading.note(spool.issues())
     summary.observe({"issues": issue_table(spool.issues())})
     summary.packets, summary.copies, summary.ports = reading.packets, reading.copies, options.session.ports
     summary.window, summary.left_out = str(options.window) or None, reading.left_out

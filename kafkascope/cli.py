@@ -235,7 +235,9 @@ def sniff(
             "columns and of fields of bodies; any of several values will do.",
         ),
     ] = None,
-    count: Annotated[int | None, typer.Option("-c", metavar="N", help="Stop after N exchanges.", min=1)] = None,
+    count: Annotated[
+        int | None, typer.Option("-c", metavar="N", help="Stop after N exchanges.", min=1, max=1 << 62)
+    ] = None,
     duration: Annotated[
         str | None, typer.Option("--duration", metavar="TIME", help="Listen so long: 30s, 10m, 2h.", show_default=False)
     ] = None,
@@ -372,10 +374,14 @@ def sniff(
     if bool(sources) == bool(iface):
         raise typer.BadParameter("give files to read (-r FILE) or an interface to listen on (--iface NAME)")
     json_asked, fields_asked = parameters.form(form, column)
-    if as_json and fields:
+    if (as_json or json_asked) and (fields or fields_asked):
         raise typer.BadParameter("--json and --fields are two forms of the same lines: give one of them")
+    if fields and fields_asked:
+        raise typer.BadParameter("-T, -e and --fields name the same columns: give one of them")
     as_json, fields = as_json or json_asked, fields or fields_asked
-    whole = tree or (packet is not None and not verbose and not quiet and write is None)
+    if (as_json or fields) and (tree or as_hex or verbose):
+        raise typer.BadParameter("--json and --fields are forms of their own: -V, -x and -v do not go with them")
+    whole = tree or (packet is not None and not verbose and not quiet and write is None and not stats)
     # These show no exchange anyway; nor does -w of files.
     quiet = quiet and not (groups or incidents or stats or top or tables or (write and not iface))
     if quiet and (as_json or fields or whole or as_hex or verbose or records):

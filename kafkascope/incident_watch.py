@@ -21,6 +21,7 @@ from kafkascope.reports.show import incident_lines
 from kafkascope.reports.views.registry import SCHEMAS_WITH_VIEWS
 from kafkascope.reports.vocabulary.finding_kinds import Severity
 from kafkascope.reports.vocabulary.tables import EXCHANGES
+from kafkascope.sniffer.issues import Issue
 from kafkascope.sniffer.units import SECOND_NS
 from kafkascope.spool import Spool, Spooled
 
@@ -64,7 +65,8 @@ def looks(
     news = watch.finish(source)
     yield news
     trouble |= bool(alarming(news))
-    if not trouble and any(watch.summary["exchanges"].values()):
+    source.note(watch.left_out)
+    if not trouble and not watch.left_out and any(watch.summary["exchanges"].values()):
         remark(nothing_wrong(watch.summary, watch.findings))
 
 
@@ -96,6 +98,11 @@ class Looks:
     def summary(self) -> dict[str, Any]:
         """Of all rows."""
         return self._window.summary.result()
+
+    @property
+    def left_out(self) -> list[Issue]:
+        """Rows for which there was no room: of what they tell nobody knows."""
+        return self._window.left_out
 
     def _look(self, more: Iterable[Tables], source: BatchSource, *, is_end: bool = False) -> list[News]:
         rows = self._window.so_far(more)
@@ -162,6 +169,11 @@ class Window:
         """Say that a look is over."""
         now = self._clock()
         self._next = now + max(LOOK_S, self._share * (now - self._look_begun))
+
+    @property
+    def left_out(self) -> list[Issue]:
+        """Rows for which there was no room."""
+        return [issue for spool in self._spools for issue in spool.issues()]
 
     def so_far(self, rows: Iterable[Tables]) -> Spooled:
         """All rows of the window, with some that are not written."""

@@ -163,7 +163,10 @@ def intervals(
     told = begun // length - 1  # the last span that was told
 
     def of(place: int) -> Interval:
-        return spans.setdefault(place, Interval(max(place * length, begun), (place + 1) * length, by))
+        if place not in spans:
+            first = begun if (known := source.span) is None else known[0]
+            spans[place] = Interval(max(place * length, first), (place + 1) * length, by)
+        return spans[place]
 
     def over(until: float) -> list[Interval]:
         nonlocal told
@@ -188,7 +191,8 @@ def intervals(
             for place in range(max(told + 1, now // length - MOST_EMPTY), now // length + 1):
                 of(place)
         yield over((now or latest) - SETTLED_NS)
-    if (now := source.now()) and spans:
+    end = source.now() if (known := source.span) is None else known[1]
+    if end and spans:
         last = spans[max(spans)]
-        last.end = max(min(last.end, now), last.begin)
+        last.end = max(min(last.end, end), last.begin)
     yield over(math.inf)

@@ -19,6 +19,7 @@ from kafkascope.decoders.parts import dissect_body, dissect_frame
 from kafkascope.decoders.schema import Api
 from kafkascope.program import INCOMPLETE, WRONG_USE, Remark
 from kafkascope.reports.columns.nearest import no_such_api
+from kafkascope.reports.columns.text import counted
 from kafkascope.reports.show.message_lines import MessageStyle, body_lines, frame_lines
 
 
@@ -152,7 +153,7 @@ def _troubles(error: DecodeError | None, rest: bytes) -> Iterator[str]:
     if error is not None:
         yield str(error)
     if rest:
-        yield f"{len(rest)} bytes left over behind the body"
+        yield f"{counted(len(rest), 'byte')} left over behind the body"
 
 
 def _style(options: DecodeOptions) -> MessageStyle:

@@ -160,7 +160,7 @@ def ports(values: list[str] | None) -> frozenset[int]:
     return frozenset(ports)
 
 
-_LEAST_S = 0.001
+_LEAST_S, _MOST_S = 0.001, 366 * 24 * 3600
 _UNITS_S = {"": 1, "s": 1, "m": 60, "h": 3600}
 
 
@@ -169,7 +169,7 @@ def seconds(value: str | None, option: str) -> float | None:
     if value is None:
         return None
     found = re.fullmatch(r"(\d+(?:\.\d+)?)([smh]?)", value)
-    if found is None or (time := float(found[1]) * _UNITS_S[found[2]]) < _LEAST_S:
+    if found is None or not _LEAST_S <= (time := float(found[1]) * _UNITS_S[found[2]]) <= _MOST_S:
         raise typer.BadParameter(f"{option} {value}: give a time such as 30s, 10m or 2h")
     return time
 

@@ -43,6 +43,9 @@ def show(name: str, version: int | None, diff: tuple[int, int] | None, as_json: 
     if api is None:
         remark(no_such_api(name))
         return WRONG_USE
+    if diff is not None and version is not None:
+        remark("--diff tells two versions, --version one of them: give one of both options")
+        return WRONG_USE
     shown = diff or (api.versions.last if version is None else version,)
     for one in shown:
         if one not in api.versions:
@@ -101,7 +104,7 @@ def _change(one: Change) -> str:
 
 
 def _list() -> Table:
-    table = _table("key", "API", "versions", "flexible", "unstable", "first release", "last release")
+    table = _table("key", "API", "versions", "flexible", "unstable", "first", "last")
     for api in schema.apis().values():
         unstable = [str(v) for v in range(api.versions.first, api.versions.last + 1) if api.unstable(v)]
         known = releases.known_by(api.key)
@@ -128,7 +131,12 @@ def _list_of(release: str) -> Table:
 def _table(*columns: str) -> Table:
     table = Table(box=None, pad_edge=False)
     for column in columns:
-        table.add_column(column, justify="right" if column == "key" else "left", no_wrap=True)
+        if column == "API":  # one name is longer than all others: it gives way on a narrow terminal
+            table.add_column(column, overflow="fold")
+        else:
+            table.add_column(
+                column, justify="right" if column == "key" else "left", no_wrap=True, min_width=len(column)
+            )
     return table
 
 

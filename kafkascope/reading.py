@@ -48,7 +48,8 @@ from kafkascope.sniffer.comparison import compare_files
 from kafkascope.sniffer.issues import Issue, IssueLog
 from kafkascope.sniffer.link import dissect
 from kafkascope.sniffer.session import Endpoint
-from kafkascope.sniffer.sources.files import Capture, is_stream, open_capture
+from kafkascope.sniffer.sources.files import STANDARD_INPUT, Capture, is_stream, open_capture
+from kafkascope.sniffer.sources.places import origin_name
 from kafkascope.sniffer.sources.window import BATCH_BYTES
 from kafkascope.sniffer.spreading import EVERY_CONNECTION, Share
 
@@ -74,6 +75,9 @@ T = TypeVar("T")
 
 # Tables by which topics are shown, and so those that must wait for the names of ids.
 _TOPIC_COLUMNS = ("topic", TOPICS.name)
+
+
+_LACKING = frozenset({"unreadable_file", "spool_full"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +120,10 @@ class BatchSource(Protocol):
 
     def now(self) -> int:
         """Time in nanoseconds that passes without packets too; 0 where packets alone tell the time."""
+
+    @property
+    def span(self) -> tuple[int, int] | None:
+        """Times of the first and the last packet that were read so far; None where this machine's clock tells."""
 
     def look_ahead(self) -> None:
         """Learn the names of topics that only a later part tells, if that can be read."""
@@ -351,8 +359,12 @@ class Reading:
 
     @property
     def is_partial(self) -> bool:
-        """Whether something that was to be read could not be read at all."""
-        return bool(self.capture.unreadable)
+        """Whether something that was to be read could not be read at all, or not be kept."""
+        return bool(self.lacking())
+
+    def lacking(self) -> list[Issue]:
+        """What was not read, or not kept: files that cannot be read, rows for which there was no room."""
+        return [issue for issue in (*self.capture.issues, *self._faults) if issue.kind in _LACKING]
 
     def issues(self) -> list[Issue]:
         """What was met outside of connections, so far."""
@@ -367,6 +379,13 @@ class Reading:
     def now(self) -> int:
         """Packets alone tell the time."""
         return 0
+
+    @property
+    def span(self) -> tuple[int, int] | None:
+        """Times of the first and the last packet that were read so far, and are in the window."""
+        bounds = self._options.window.bounds(self.capture.first_time)
+        known = [time for file in self.capture.files for time in (file.first_time, file.last_time) if time is not None]
+        return (max(min(known), bounds.since), min(max(known), bounds.until)) if known else None
 
     def tell(self, begun: Sequence[Incident], going_on: Sequence[Incident]) -> None:
         """Take in incidents: see `BatchSource.tell`."""
@@ -393,7 +412,8 @@ class Reading:
         if not self._options.window.is_everything:
             yield window_text(self._options.window, self.left_out)
         if not self.packets:
-            yield f"{', '.join(self._paths)}: no packets{self._outside() if self.left_out else ''}"
+            of_all = ", ".join("standard input" if one == STANDARD_INPUT else one for one in self._paths)
+            yield f"{of_all}: no packets{self._outside() if self.left_out else ''}"
         elif not self._engine.exchanges:
             protocols: Counter[str] = Counter()
             for (_, protocol), count in self._engine.connections.items():
@@ -413,6 +433,8 @@ class Reading:
             file, number = self.capture.locate(issue.packet)
         except KeyError:  # it lies behind the last packet that could be read
             return f"packet {issue.packet:,}: "
+        if issue.file is not None and issue.file != origin_name(file):
+            return ""  # it lies behind the last packet of its file
         return f"packet {number:,}: " if issue.detail.startswith(file) else f"{file}: packet {number:,}: "
 
     def _with_names(self, tables: Tables) -> Tables:
@@ -516,6 +538,10 @@ class Listening:
         """The time of this machine, which is that of the packets."""
         return time.time_ns()
 
+    @property
+    def span(self) -> None:
+        """The clock tells when it began, and ends."""
+
     def look_ahead(self) -> None:
         """What is still to come cannot be read."""
 
@@ -610,7 +636,7 @@ def _secrets(options: EngineOptions, are_embedded: bool, is_growing: bool) -> Se
 
 
 def _issue_text(issue: Issue) -> str:
-    times = f" ({issue.count} times)" if issue.count > 1 else ""
+    times = f" ({counted(issue.count, 'time')})" if issue.count > 1 else ""
     return f"{issue.detail}{times}; effect: {ISSUE_KINDS[issue.kind].weakens}"
 
 

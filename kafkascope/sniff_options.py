@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from ipaddress import ip_address
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -89,7 +90,7 @@ class Filters:
         names = {"api": self.apis, "topic": self.topics, "group": self.groups, "client_id": self.client_ids}
         found: list[Expression] = [
             Condition(COLUMNS[name], Kind.TEXT, "==", tuple(sorted(wanted)), f"--{name.replace('_', '-')}")
-            for name, wanted in (names | {"host": self.hosts}).items()
+            for name, wanted in (names | {"host": {*map(_as_told, self.hosts)}}).items()
             if wanted
         ]
         if self.slower_than_ms is not None:
@@ -161,10 +162,20 @@ class SniffOptions:
     limits: Limits = DEFAULT
 
 
+def _as_told(host: str) -> str:
+    """An address as tables have it: IPv6 has several ways to be written."""
+    try:
+        return str(ip_address(host.removeprefix("[").removesuffix("]")))
+    except ValueError:
+        return host
+
+
 def _of_connection(given: str) -> Expression:
     if given.isdecimal() and len(given) < 19:
         return Condition(COLUMNS["connection"], Kind.NUMBER, "==", (int(given),), "--connection")
-    return Condition(COLUMNS["endpoint"], Kind.TEXT, "==", (given,), "--connection")
+    host, colon, port = given.rpartition(":")
+    place = f"[{_as_told(host)}]:{port}" if given.startswith("[") and colon else given
+    return Condition(COLUMNS["endpoint"], Kind.TEXT, "==", (place,), "--connection")
 
 
 def style_of(*, as_json: bool, fields: str | None, tree: bool, verbose: bool, quiet: bool) -> str:
@@ -249,6 +260,8 @@ def _shown(options: SniffOptions) -> EngineOptions:
                 "(`kafkascope analyze FILE -o OUT --filter EXPR` chooses)"
             )
         return _whole(least, ALL_TABLES if display.records else WITHOUT_RECORDS)
+    if display.stats_s is not None and (display.incidents or display.groups):
+        raise WrongUse("--stats counts exchanges: --incidents and --groups are told by themselves")
     if display.incidents:
         if filters != Filters() or display.style not in (LINES, JSON) or display.records or display.groups:
             raise WrongUse(

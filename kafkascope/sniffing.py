@@ -260,17 +260,18 @@ def _looks(options: SniffOptions, of_engine: EngineOptions) -> Looks | None:
 
 def _check_others(options: SniffOptions, user: str | None, remark: Remark) -> None:
     """Say now what would fail later for want of rights; raises WrongUse where it is sure."""
+    whom = "you" if user is None else f"the user {user}"
     if options.display.alerts:
         from kafkascope.alerts import not_to_be_run
 
         for command in not_to_be_run(options.display.alerts):
-            raise WrongUse(f"--alert: {command}: there is no such command, or {user or 'you'} may not run it")
+            raise WrongUse(f"--alert: {command}: there is no such command, or {whom} may not run it")
     if options.display.tables is not None:
         place = os.path.abspath(options.display.tables)
         while not os.path.exists(place):
             place = os.path.dirname(place)
         if not os.access(place, os.W_OK | os.X_OK):
-            raise WrongUse(f"--tables: {user or 'you'} may not write to {place}; --user NAME says who is to listen")
+            raise WrongUse(f"--tables: {whom} may not write to {place}; --user NAME says who is to listen")
     for path in options.key_logs if user is not None else ():
         if not os.path.exists(path):
             remark(f"{path} is not there yet; when it is, {user} must be allowed to read it (--user says who)")

@@ -88,7 +88,7 @@ class Spool:
                     "spool_full",
                     f"{name}: the first {counted(table.rows, 'row')} were kept, {table.rows_left_out:,} were not, as "
                     f"the {self._quota:,} bytes that tables may take in {tempfile.gettempdir()}, or the disk, are used "
-                    "up; set spool_bytes, or TMPDIR to a disk with more room",
+                    "up; set TMPDIR to a disk with more room (in Python also spool_bytes)",
                 )
 
     def table(self, name: str) -> pa.Table:

@@ -106,6 +106,6 @@ class Joined:
     contents: Mapping[str, Content] = field(default_factory=dict)  # of the files that were read to compare them
 
     def ranks(self, files: Iterable[tuple[str, int]]) -> Ranks:
-        """Ranks by number; given are paths and first numbers of the files in order."""
-        listed = [(first, self.points[path].rank) for path, first in files]
+        """Ranks by number; given are paths and first numbers of the files in order. New ones may be among them."""
+        listed = [(first, self.points[path].rank if path in self.points else 0) for path, first in files]
         return Ranks(tuple(first for first, _ in listed), tuple(rank for _, rank in listed), self.window)

@@ -79,7 +79,10 @@ def absolute(text: str) -> int:
         raise ValueError(f"{text!r} is no time")
     day, clock, fraction, zone = found.groups()
     whole = datetime.fromisoformat(f"{day}T{clock or '00:00'}{(zone or '').replace('Z', '+00:00') or '+00:00'}")
-    return round(whole.timestamp()) * SECOND_NS + int((fraction or "").ljust(9, "0"))
+    at = round(whole.timestamp()) * SECOND_NS + int((fraction or "").ljust(9, "0"))
+    if not -LAST < at < LAST:
+        raise ValueError(f"{text!r} lies outside of 1677 to 2262, which nanoseconds since 1970 can tell")
+    return at
 
 
 @dataclass(frozen=True, slots=True)

@@ -84,6 +84,8 @@ def parsed(text: str) -> Expression:
         raise _syntax_error(error, text) from None
     except VisitError as error:
         raise error.orig_exc from None
+    except RecursionError:
+        raise FilterError("it has too many parts inside each other", text, 0) from None
     return expression
 
 

@@ -22,7 +22,7 @@ def nearest(name: str, there: Iterable[str]) -> list[str]:
 def near_ones(name: str, there: Iterable[str]) -> str:
     """``; near are A, B``, to end a sentence with; nothing if none is."""
     near = nearest(name, there)
-    return f"; near are {', '.join(map(shown_text, near))}" if near else ""
+    return f"; near {'is' if len(near) == 1 else 'are'} {', '.join(map(shown_text, near))}" if near else ""
 
 
 def no_such_api(name: str) -> str:

@@ -169,7 +169,7 @@ class DamageReader:
             return "body_too_large", detail, None
         if status == Status.LEFT_OVER:
             left = int(side.end[index] - side.tape.stopped_at[index])
-            return "bytes_left_over", f"{left} bytes left over behind the last field", None
+            return "bytes_left_over", f"{left} byte{'' if left == 1 else 's'} left over behind the last field", None
         error, partial = self._partial(side, exchanges, index)
         if error is None:
             offset = int(side.tape.stopped_at[index] - side.start[index])

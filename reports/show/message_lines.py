@@ -130,7 +130,7 @@ class _Writer:
         if "_definition" in shown and add_payload(part, shown["_definition"], shown["_version"], self._data):
             yield from self._part(part, f"{shown['_definition']} v{shown['_version']}", depth)
         else:
-            yield from self._part(part, _size(value), depth, is_seen=False)
+            yield from self._part(part, _size(value), depth, is_seen=self._style.reveal)
             yield from value_lines(shown, " " * len(self._columns("", "", "")), depth + 1)
 
     def _value(self, part: Part, shown: Any, depth: int) -> Iterator[str]:

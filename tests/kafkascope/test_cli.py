@@ -15,7 +15,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.console import Console
 
+from kafkascope import protocol
 from kafkascope.messages import bytes_meant
 from tests.decoders.written_messages import framed
 from tests.kafkascope.conftest import Command
@@ -201,7 +203,7 @@ def test_the_tree_shows_every_field(command: Command) -> None:
         (["sniff"], 2, ""),
         (["sniff", "-r", JOINS, "-i", "lo"], 2, "--iface"),
         (["sniff", "-r", JOINS, "--fields", "nonsense"], 2, "there is no column 'nonsense'"),
-        (["sniff", "-r", JOINS, "--fields", "latencyms"], 2, "there is no column 'latencyms'; near are latency_ms"),
+        (["sniff", "-r", JOINS, "--fields", "latencyms"], 2, "there is no column 'latencyms'; near is latency_ms"),
         (["sniff", "-r", JOINS, "--port", "99999"], 2, "no port"),
         (["sniff", "-r", JOINS, "--limit", "conections=3"], 2, "is connections"),
         (["sniff", "-r", __file__], 1, "this is text, not a capture"),
@@ -515,3 +517,46 @@ def test_limits_are_listed_and_told_when_they_are_reached(command: Command) -> N
     assert found.returncode == 0
     for setting in low:
         assert f"(--limit {setting})" in found.stderr
+
+
+@pytest.mark.parametrize(
+    ("flags", "words"),
+    [
+        (["--groups", "--stats", "10s"], "--stats counts exchanges"),
+        (["--incidents", "--stats", "10s"], "--stats counts exchanges"),
+        (["-T", "json", "--fields", "api"], "two forms of the same lines"),
+        (["-T", "fields", "-e", "api", "--fields", "client_id"], "name the same columns"),
+        (["-x", "--json"], "are forms of their own"),
+        (["--stats", "99999999999h"], "give a time such as 30s"),
+        (["-c", "9" * 20], "is not in the range"),
+        (["-Y", "requested > 2926-11-21T05:57:16"], "requested is a time"),
+        (["-Y", "not " * 3000 + "api == Fetch"], "too many parts inside each other"),
+        (["--since", "2926-11-21"], "is no time"),
+    ],
+)
+def test_what_would_be_ignored_or_is_too_much_is_refused(command: Command, flags: list[str], words: str) -> None:
+    done = command("sniff", "-r", str(PCAPS / "net_ipv6" / "capture.pcap"), *flags)
+    assert done.returncode == 2
+    assert words in " ".join(done.stderr.replace("│", " ").split())
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("host", ["fd77:64::13", "FD77:64::13", "[fd77:64::13]", "fd77:64:0:0:0:0:0:13"])
+def test_an_address_is_one_however_it_is_written(command: Command, host: str) -> None:
+    capture = str(PCAPS / "net_ipv6" / "capture.pcap")
+    lines = command("sniff", "-r", capture, "--host", host).stdout.splitlines()
+    assert lines
+    assert all("[fd77:64::13]:" in line for line in lines)
+    place = lines[0].split()[1]
+    one = command("sniff", "-r", capture, "--connection", place).stdout.splitlines()
+    assert one == [line for line in lines if place in line.split()]
+
+
+def test_the_list_of_apis_has_its_keys_on_a_narrow_terminal(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    narrow = Console(width=80, color_system=None)
+    monkeypatch.setattr(protocol, "_console", lambda: narrow)
+    head, first, *_ = command("kafkascope", "apis").stdout.splitlines()
+    assert head.split() == ["key", "API", "versions", "flexible", "unstable", "first", "last"]
+    assert first.split()[:3] == ["0", "Produce", "0-13"]
+    both = command("kafkascope", "apis", "Fetch", "--diff", "12", "13", "--version", "3")
+    assert both.returncode == 2

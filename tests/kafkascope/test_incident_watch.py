@@ -10,7 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from itertools import count
 from pathlib import Path
 
@@ -31,6 +31,7 @@ from kafkascope.sniffer.issues import IssueLog
 from kafkascope.sniffer.origins import NO_ORIGINS
 from kafkascope.sniffer.sources.files import open_capture
 from kafkascope.sniffer.units import SECOND_NS
+from kafkascope.spool import Spool
 from tests.kafkascope.conftest import Command
 from tests.paths import PCAPS
 
@@ -278,4 +279,14 @@ def test_without_kafka_nothing_is_claimed(command: Command) -> None:
     done = command("sniff", "-r", str(PCAPS / "all-well" / "capture.pcap.gz"), "--incidents", "--port", "1")
     assert done.stdout == ""
     assert "no Kafka to the ports asked for (1) was found" in done.stderr
+    assert "nothing is wrong" not in done.stderr
+
+
+def test_where_rows_found_no_room_nothing_is_not_claimed(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    broken = str(PCAPS / "broker-killed" / "capture.pcap.gz")
+    assert "broker_down" in command("sniff", "-r", broken, "--incidents", "--json").stdout
+    monkeypatch.setattr(incident_watch, "Spool", partial(Spool, 20_000))
+    done = command("sniff", "-r", broken, "--incidents")
+    assert done.returncode == 1
+    assert "rows were kept" in done.stderr
     assert "nothing is wrong" not in done.stderr

@@ -24,9 +24,15 @@ BEGIN = 1_700_000_000 * SECOND_NS
 class Written(Reading):
     """Gives the batches that it is given, at their times."""
 
-    def __init__(self, batches: Sequence[Sequence[dict[str, object]]], clock: Sequence[int] = ()) -> None:
+    def __init__(
+        self,
+        batches: Sequence[Sequence[dict[str, object]]],
+        clock: Sequence[int] = (),
+        packets: tuple[int, int] = (0, 2 * BEGIN),
+    ) -> None:
         self._given = batches
         self._times = iter(clock)
+        self._packets = None if clock else packets
 
     def batches(self) -> Iterator[Batch]:
         for rows in self._given:
@@ -34,6 +40,10 @@ class Written(Reading):
 
     def now(self) -> int:
         return next(self._times, 0)
+
+    @property
+    def span(self) -> tuple[int, int] | None:
+        return self._packets
 
 
 def exchange(second: float, api: str = "Fetch", latency_ms: float | None = 1.0, **more: object) -> dict[str, object]:
@@ -77,6 +87,17 @@ def test_of_an_interface_quiet_spans_are_told_too_and_rates_are_of_the_time_that
 def test_a_clock_that_is_set_tells_few_quiet_spans() -> None:
     clock = [0 * SECOND_NS + 1, 1, BEGIN, BEGIN]
     assert sum(map(len, told(Written([[], []], clock)))) <= MOST_EMPTY + 2
+
+
+def test_of_files_rates_are_of_the_time_of_their_packets() -> None:
+    source = Written(
+        [[exchange(3), exchange(14), exchange(25)]], packets=(BEGIN + 2 * SECOND_NS, BEGIN + 26 * SECOND_NS)
+    )
+    assert counted([span for found in told(source) for span in found]) == [
+        (2, 8, {"Fetch": 1}),
+        (10, 10, {"Fetch": 1}),
+        (20, 6, {"Fetch": 1}),
+    ]
 
 
 def test_a_span_as_text_and_as_an_object() -> None:

@@ -120,7 +120,7 @@ def test_filters_choose_the_same_and_say_the_same_of_what_is_not_there() -> None
 def test_what_finds_no_room_is_told_by_each() -> None:
     with warnings.catch_warnings(record=True) as caught:
         cap = kafkascope.read(EAGER, spool_bytes=200_000)
-    assert any("set spool_bytes" in str(one.message) for one in caught)
+    assert any("also spool_bytes" in str(one.message) for one in caught)
     full = cap.issues[cap.issues.kind == "spool_full"]
     assert (
         len(cap.exchanges)

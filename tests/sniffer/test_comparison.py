@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kafkascope.sniffer.capture_points import CapturePoint, Joined
 from kafkascope.sniffer.columns import NO_TIME, Segments
 from kafkascope.sniffer.comparison import (
     MOST_WINDOW,
@@ -164,3 +165,8 @@ def test_large_files_are_compared_if_they_overlap() -> None:
     assert spans((0, 600), (100, 160), (601, 700))
     assert is_worth_it(SMALL, list)
     assert WORTH_IT < MILLISECOND
+
+
+def test_a_file_that_comes_while_others_are_compared_has_no_rank_of_its_own() -> None:
+    joined = Joined({"a": CapturePoint(9, rank=1)}, 0, ())
+    assert joined.ranks([("a", 1), ("new", 10)]).ranks == (1, 0)
