@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
+import pyarrow as pa
 from pyarrow import dataset as ds
 
 from kafkascope import rewriting
@@ -18,6 +19,8 @@ from kafkascope.capture import Capture, read_here
 from kafkascope.decoders.characters import safe_text
 from kafkascope.engine import EngineOptions
 from kafkascope.filters.expressions import Expression
+from kafkascope.filters.no_match import NoMatch
+from kafkascope.filters.of_captures import with_ends
 from kafkascope.matching import CARRIED, Matching
 from kafkascope.program import Remark
 from kafkascope.progress import ProgressBar
@@ -94,8 +97,21 @@ def annotate(paths: Sequence[str], out: str, options: EngineOptions, wanted: Wan
                 done.packets += len(packets.number)
                 done.comments += sum(len(mine.get(number, ())) for number in packets.number.tolist())
     done.hosts, done.is_partial = len(names), reading.is_partial
-    done.remarks = (*reading.remarks(), *_not_kept(described), *placed.remarks())
+    of_comments = placed.remarks() if done.packets else _why_none(read, wanted)
+    done.remarks = (*reading.remarks(), *_not_kept(described), *of_comments)
     return done
+
+
+def _why_none(read: Capture, wanted: Wanted) -> Iterator[str]:
+    """Why no packet was written."""
+    if wanted.exchanges is not None:
+        no_match = NoMatch(wanted.exchanges)
+        connections = read.arrow("connections")
+        for batch in read.dataset("exchanges").to_batches():
+            rows = pa.Table.from_batches([batch])
+            no_match.observe(with_ends(rows, connections), 0)
+        if (said := no_match.remark()) is not None:
+            yield said
 
 
 def _matching(read: Capture, wanted: Wanted) -> Matching | None:

@@ -137,8 +137,8 @@ class Watch:
             lost = [file.file for file in gone(of_last, entries)]
             if lost:
                 self._say(
-                    f"{named(lost)}: gone, so run {last} in {self._out} stays as it is, and files that are not in it "
-                    "become a run of their own; what goes on from one to the other is told in two parts"
+                    f"{named(lost)}: not there any more, so run {last} in {self._out} stays as it is, and files that "
+                    "are not in it become a run of their own; what goes on from one to the other is told in two parts"
                 )
             elif of_last:
                 self._instead_of, self._due = {last}, files.pop(last)

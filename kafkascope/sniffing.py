@@ -24,6 +24,7 @@ from kafkascope.losses import lines_left_out
 from kafkascope.outlet import Bulk, Outlet, Writable, with_actions
 from kafkascope.program import ENDING, INCOMPLETE, INTERFACE_GONE, WRONG_USE, Remark, heard
 from kafkascope.reading import Batch, BatchSource, Listening, Looks, Reading, Watcher
+from kafkascope.reports.columns.shown import shown_text
 from kafkascope.reports.columns.text import counted
 from kafkascope.reports.rows.topic_mentions import TOPICS
 from kafkascope.sniff_options import (
@@ -45,6 +46,8 @@ from kafkascope.sniffer.sources.files import is_stream
 from kafkascope.sniffer.sources.places import is_uri, told
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from kafkascope.alerts import Alerts
     from kafkascope.exchange_trees import Trees
     from kafkascope.filters.no_match import NoMatch
@@ -348,8 +351,13 @@ def _shown(
     if display.groups:
         from kafkascope import watching
 
+        told = 0
         for history in watching.histories(source, options.filters.groups, options.limits):
-            yield partial(_write_entries, out, watching.lines(history, as_json, display.colour))
+            entries = watching.lines(history, as_json, display.colour)
+            told += len(entries)
+            yield partial(_write_entries, out, entries)
+        if options.filters.groups and not told:
+            remark(f"nothing is told of --group {', '.join(map(shown_text, sorted(options.filters.groups)))}")
     elif display.incidents:
         from kafkascope import incident_watch
 
@@ -367,9 +375,16 @@ def _shown(
     elif display.stats_s is not None:
         from kafkascope import interval_watch
 
-        by = interval_watch.BY[display.stats_by]
-        for spans in interval_watch.intervals(source, display.stats_s, lambda batch: chosen(batch, options), by):
+        by, no_match = interval_watch.BY[display.stats_by], _no_match(options)
+
+        def passing(batch: Batch) -> pa.Table | None:
+            found = chosen(batch, options)
+            _observe(no_match, batch, 0 if found is None else len(found))
+            return found
+
+        for spans in interval_watch.intervals(source, display.stats_s, passing, by):
             yield partial(_write_entries, out, [span.lines(as_json) for span in spans])
+        _say_no_match(no_match, remark)
     else:
         yield from _exchanges(source, options, out, remark)
 
@@ -381,14 +396,7 @@ def _write_entries(out: Writable, entries: Sequence[bytes], most: int) -> int:
 
 def _exchanges(source: BatchSource, options: SniffOptions, out: Writable, remark: Remark) -> Iterator[Write]:
     """Batches of exchanges; at the end it is said if filters let none through, and what they may have meant."""
-    no_match: NoMatch | None = None
-    expression = options.filters.expression
-    if expression is not None:
-        from kafkascope.filters.no_match import NoMatch
-
-        packet = options.filters.packet
-        also = None if packet is None else f"{packet} brings none of them anything new; {packet.advice}"
-        no_match = NoMatch(expression, also)
+    no_match = _no_match(options)
     trees: Trees | None = None
     if options.display.style == TREE:
         from kafkascope.exchange_trees import Trees
@@ -401,9 +409,7 @@ def _exchanges(source: BatchSource, options: SniffOptions, out: Writable, remark
         count = 0 if found is None else min(len(found), most)
         if options.display.style != NOTHING:
             source.note(writer.write(found.slice(0, most) if found is not None and count else None, batch.tables))
-        exchanges = batch.tables.get("exchanges")
-        if no_match is not None and exchanges is not None and len(exchanges):
-            no_match.observe(batch.with_ends(exchanges), count)
+        _observe(no_match, batch, count)
         return count
 
     batches = source.batches()
@@ -424,6 +430,28 @@ def _exchanges(source: BatchSource, options: SniffOptions, out: Writable, remark
                 trees.observe(batch)
             yield partial(write, batch)
         source.note(writer.finish())
+    _say_no_match(no_match, remark)
+
+
+def _no_match(options: SniffOptions) -> NoMatch | None:
+    """Who finds out why filters let nothing through; None without filters."""
+    expression, packet = options.filters.expression, options.filters.packet
+    if expression is None:
+        return None
+    from kafkascope.filters.no_match import NoMatch
+
+    return NoMatch(
+        expression, None if packet is None else f"{packet} brings none of them anything new; {packet.advice}"
+    )
+
+
+def _observe(no_match: NoMatch | None, batch: Batch, matched: int) -> None:
+    exchanges = batch.tables.get("exchanges")
+    if no_match is not None and exchanges is not None and len(exchanges):
+        no_match.observe(batch.with_ends(exchanges), matched)
+
+
+def _say_no_match(no_match: NoMatch | None, remark: Remark) -> None:
     if no_match is not None and (said := no_match.remark()) is not None:
         remark(said)
 

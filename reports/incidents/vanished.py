@@ -214,7 +214,8 @@ def vanished(signs: Signs) -> list[Vanished]:
 
 def sent_again(signs: Signs) -> list[Unheard]:
     """Data, and connects, that timers sent again for so long that one of them would have been acknowledged."""
-    where = pc.field("unacked_since").is_valid() & (pc.field("timeout_retransmits") > 0)
+    in_vain = pc.field("timeout_retransmits") > pc.coalesce(pc.field("retransmits_to_closed"), pc.scalar(0))
+    where = pc.field("unacked_since").is_valid() & in_vain  # who has closed answers that, and is there
     rows = signs.rows("tcp_health", _UNHEARD, where)
     rows.sort(key=lambda row: (row["connection"], row["sender"], row["at"]))
     whose = itemgetter("connection", "sender")

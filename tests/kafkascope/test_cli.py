@@ -560,3 +560,14 @@ def test_the_list_of_apis_has_its_keys_on_a_narrow_terminal(command: Command, mo
     assert first.split()[:3] == ["0", "Produce", "0-13"]
     both = command("kafkascope", "apis", "Fetch", "--diff", "12", "13", "--version", "3")
     assert both.returncode == 2
+
+
+@pytest.mark.parametrize("flags", [["--stats", "10s"], ["--groups"], ["-w", "none.pcapng"], ["-q"]])
+def test_where_filters_let_nothing_through_it_is_said(
+    command: Command, flags: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    done = command("sniff", "-r", str(PCAPS / "two-at-once" / "capture.pcap.gz"), "--group", "nope", *flags)
+    assert done.returncode == 0
+    assert "--group nope" in done.stderr
+    assert ("there are shop, slow" in done.stderr) == (flags != ["--groups"])

@@ -271,7 +271,7 @@ def test_files_that_are_gone_stay_a_run_of_their_own(when: str, captures: Path, 
     assert [[Path(f["file"]) for f in run.summary["files"]] for run in runs] == [files[:3], files[3:]]
     assert sum(run.summary["packets"] for run in runs) == packets_of(content)
     assert len(said) == 1
-    assert said[0].startswith(f"{files[1]}: gone, so run {first.summary['run']} in {out} stays as it is")
+    assert said[0].startswith(f"{files[1]}: not there any more, so run {first.summary['run']} in {out} stays as it is")
     with closing(watch(captures, out)) as watched:  # and once more: the last run goes on, the first stays
         drain(watched, at_end=True)
     assert [len(run.summary["files"]) for run in stored(str(out)).runs()] == [3, 1]

@@ -65,6 +65,12 @@ def test_a_host_that_brokers_send_to_in_vain_and_that_is_heard_again() -> None:
     assert one.cost_ms == pytest.approx(14_700)
 
 
+def test_what_it_answers_as_closed_when_it_is_back_was_not_in_vain() -> None:
+    last = unheard((36.0,), unacked_since=20.5, timeout_retransmits=1, retransmits_to_closed=1)
+    (one,) = of(unheard(), last, sends(18), sends(20.3), OTHER, sends(35, 36.1))
+    assert (seconds(one.started), seconds(one.ended)) == (20.3, 35)
+
+
 def test_one_that_is_not_heard_again() -> None:
     (one,) = of(unheard(), sends(20.3), OTHER)
     assert one.ended is None
