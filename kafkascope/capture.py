@@ -229,6 +229,10 @@ class SpooledCapture(Capture):
         self._results: dict[str, dict[str, pa.Table]] = {}  # by view
         self._late_issues: list[pa.Table] = []
 
+    def left_out(self) -> Iterator[Issue]:
+        """Rows for which there was no room, by table."""
+        return self._spool.issues()
+
     def __deepcopy__(self, _: object) -> SpooledCapture:
         return self  # it does not change
 
@@ -488,7 +492,7 @@ def read(
 
         return read_on_spark(paths, spark=spark, options=options)
     capture, reading = read_here(paths, options, spool_bytes)
-    for issue in reading.lacking():
+    for issue in (*reading.unreadable(), *capture.left_out()):
         warnings.warn(f"{issue.detail}; effect: {ISSUE_KINDS[issue.kind].weakens}", RuntimeWarning, stacklevel=2)
     return capture
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from kafkascope import __version__
-from kafkascope.program import INCOMPLETE, WRONG_USE, remark
+from kafkascope.program import INCOMPLETE, WRONG_USE, failure, remark
 from kafkascope.without_pandas import leave_pandas_out
 
 if TYPE_CHECKING:
@@ -216,7 +216,7 @@ def topic_names(file: str | None, broker: str | None) -> dict[str, str]:
         told = {} if file is None else topic_ids.of_file(file)
         return told if broker is None else told | topic_ids.of_broker(broker)
     except (OSError, topic_ids.NoNamesError) as error:
-        remark(str(error))
+        remark(failure(error) if isinstance(error, OSError) else str(error))
         raise typer.Exit(INCOMPLETE) from None
 
 

@@ -100,7 +100,7 @@ def run(command: Callable[..., Any]) -> None:
     except OSError as error:
         _discard_output()
         with suppress(OSError):
-            remark(_failure(error))
+            remark(failure(error))
         sys.exit(INCOMPLETE)
     except KeyboardInterrupt:
         sys.exit(INTERRUPTED)
@@ -162,7 +162,10 @@ def _discard_output() -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def _failure(error: OSError) -> str:
+def failure(error: OSError) -> str:
+    """What could not be done, and why, as people read it."""
     if error.errno == errno.ENOSPC and error.filename is None:
         return f"{error.strerror}: standard output, or temporary files in {gettempdir()} (TMPDIR names another place)"
+    if error.filename is not None and error.strerror is not None:
+        return f"{os.fsdecode(error.filename)}: {error.strerror}"
     return str(error)

@@ -77,9 +77,6 @@ T = TypeVar("T")
 _TOPIC_COLUMNS = ("topic", TOPICS.name)
 
 
-_LACKING = frozenset({"unreadable_file", "spool_full"})
-
-
 @dataclass(frozen=True, slots=True)
 class Batch:
     """Rows that became complete, by table, and both ends of the connections of their exchanges."""
@@ -360,11 +357,11 @@ class Reading:
     @property
     def is_partial(self) -> bool:
         """Whether something that was to be read could not be read at all, or not be kept."""
-        return bool(self.lacking())
+        return bool(self.capture.unreadable) or any(issue.kind == "spool_full" for issue in self._faults)
 
-    def lacking(self) -> list[Issue]:
-        """What was not read, or not kept: files that cannot be read, rows for which there was no room."""
-        return [issue for issue in (*self.capture.issues, *self._faults) if issue.kind in _LACKING]
+    def unreadable(self) -> list[Issue]:
+        """Files among several that could not be read."""
+        return [issue for issue in self.capture.issues if issue.kind == "unreadable_file"]
 
     def issues(self) -> list[Issue]:
         """What was met outside of connections, so far."""

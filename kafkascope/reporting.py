@@ -78,7 +78,8 @@ def run(place: str, form: str, file: str | None, remark: Remark, options: Engine
             raise
         full = isinstance(error, OSError) and error.errno == errno.ENOSPC
         place = "standard output" if file is None or file == "-" else told(file)
-        remark(f"{place} is not whole: {os.strerror(errno.ENOSPC)}" if full else str(error))
+        known = f"{place}: {os.strerror(error.errno)}" if isinstance(error, OSError) and error.errno else str(error)
+        remark(f"{place} is not whole: {os.strerror(errno.ENOSPC)}" if full else known)
         return INCOMPLETE
     if file is not None and file != "-":
         remark(f"written to {told(file)}")

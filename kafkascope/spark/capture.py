@@ -38,6 +38,10 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
 
+class _NoTableError(AttributeError, KeyError):
+    """A table that is not there: ``hasattr`` and ``getattr`` ask as for an attribute, others for a name."""
+
+
 class SparkCapture(Answering):
     """The tables of a capture, each a property: ``cap.exchanges``, ``cap.errors``, and so on, as Spark DataFrames.
 
@@ -125,8 +129,11 @@ class SparkCapture(Answering):
         return FilesAgain(contents, compare_files(contents), self._options)
 
     def __getattr__(self, name: str) -> DataFrame:
-        if name in ALL_SCHEMAS and name in self._tables:
-            return self.table(name)
+        if name in ALL_SCHEMAS:
+            try:
+                return self.table(name)
+            except KeyError as error:
+                raise _NoTableError(*error.args) from None
         raise AttributeError(f"{type(self).__name__} has no {name!r}; tables are {sorted(self._tables)}")
 
     def __dir__(self) -> list[str]:

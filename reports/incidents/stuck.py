@@ -78,7 +78,7 @@ def stuck(signs: Signs) -> Iterator[Incident]:
 
 
 def _is_about(finding: Row, topic: str) -> bool:
-    return any(seen["text"].partition(":")[0].rpartition("-")[0] == topic for seen in finding["evidence"])
+    return any(seen["text"].partition(": ")[0].rpartition("-")[0] == topic for seen in finding["evidence"])
 
 
 def _stuck(signs: Signs, until: int, topic: str, name: str, rows: Sequence[Row]) -> Incident:

@@ -666,8 +666,8 @@ def test_what_fails_without_rights_is_told_before_anything_is_captured(host: Hos
         ("-w", str(of_root)): (1, "packets cannot be written there (Permission denied)"),
         ("--user", "no-such-user"): (2, "--user no-such-user: rights cannot be given up (there is no such user)"),
         ("--tls-keylog", str(of_root)): (1, "the key log cannot be read (Permission denied)"),
-        ("--tables", str(tmp_path / "out")): (2, "--tables: nobody may not write to /"),
-        ("--incidents", "--alert", f"{of_root} now"): (2, "nobody may not run it"),
+        ("--tables", str(tmp_path / "out")): (2, "--tables: the user nobody may not write to /"),
+        ("--incidents", "--alert", f"{of_root} now"): (2, "the user nobody may not run it"),
     }
     sniffs = [host.start(*UNREHEARSED_SNIFF, "--iface", "lo", *arguments) for arguments in told]
     for sniff, (status, text) in zip(sniffs, told.values(), strict=True):

@@ -600,8 +600,10 @@ def test_read_gives_spark_dataframes(spark: Any) -> None:
     assert there.packet(number)[0].messages() == here.exchange(7).messages()
     with pytest.raises(KeyError, match=group_id):
         there.group("nobody's")
+    without = kafkascope.read(CAPTURE, spark=spark)
     with pytest.raises(KeyError, match="records=True"):
-        _ = kafkascope.read(CAPTURE, spark=spark).records
+        _ = without.records
+    assert not hasattr(without, "records")
     with pytest.raises(AttributeError, match="tables are"):
         _ = there.letters
 

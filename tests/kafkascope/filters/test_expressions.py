@@ -142,9 +142,7 @@ def test_an_expression_that_makes_no_sense_ends_before_anything_is_read(command:
 def test_names_that_are_not_there_are_told(command: Command) -> None:
     ended = command("sniff", "-r", JOINS, "-Y", "request.groupId == order-group and not topic == nosuch")
     assert (ended.returncode, ended.stdout) == (0, "")
-    assert (
-        "0 of 426 exchanges matched; request.groupId == order-group: not there; near are orders-group" in ended.stderr
-    )
+    assert "0 of 426 exchanges matched; request.groupId == order-group: not there; near is orders-group" in ended.stderr
     assert "nosuch" not in ended.stderr
 
 

@@ -69,8 +69,8 @@ def test_times_are_compared_as_times() -> None:
 @pytest.mark.parametrize(
     ("written", "at", "said"),
     [
-        ("latncy_ms > 3", "latncy", "there is no column latncy_ms; near are latency_ms"),
-        ("error and maxWaitMs > 3", "maxWait", "no column maxWaitMs; near are request.maxWaitMs"),
+        ("latncy_ms > 3", "latncy", "there is no column latncy_ms; near is latency_ms"),
+        ("error and maxWaitMs > 3", "maxWait", "no column maxWaitMs; near is request.maxWaitMs"),
         ("request.groupid == x", "request", "no API has a field request.groupid; near are request.groupId, "),
         ("request.groupId.x == 3", "request", "no API has a field request.groupId.x"),
         ("not api == Fetc", "Fetc", "there is no api Fetc; near are Fetch, "),

@@ -14,9 +14,9 @@ CAPTURE = str(PCAPS / "eager-three-joins" / "capture.pcap")
     ("arguments", "said"),
     [
         (["--group", "nosuch"], "0 of 426 exchanges matched; --group nosuch: not there; there are orders-group"),
-        (["--topic", "order"], "--topic order: not there; near are orders"),
+        (["--topic", "order"], "--topic order: not there; near is orders"),
         (["--client-id", "ORDERS1"], "--client-id ORDERS1: not there; near are orders-1, "),
-        (["--topic", "Orders"], "--topic Orders: not there; near are orders"),
+        (["--topic", "Orders"], "--topic Orders: not there; near is orders"),
         (["--host", "10.77.1.99"], "--host 10.77.1.99: not there; near are 10.77.1.1"),
         (["--api", "vote", "--topic", "orders"], "--api vote: not there; there are "),
         (["--group", "a\x1b[2J"], "--group a\ufffd[2J: not there"),

@@ -149,7 +149,7 @@ def test_what_is_wrong_is_told_by_its_place(command: Command, tmp_path: Path) ->
         in ended.stderr
     )
     assert not Path(out).exists()
-    with pytest.raises(FilterError, match="there is no column latency; near are latency_ms"):
+    with pytest.raises(FilterError, match="there is no column latency; near is latency_ms"):
         read(EAGER, "latency > 5")
 
 
@@ -157,7 +157,7 @@ def test_an_analysis_says_what_passed_of_each_run(command: Command, tmp_path: Pa
     out = str(tmp_path / "out")
     ended = command("kafkascope", "analyze", EAGER, "-o", out, "--in-process", "-Y", "group == order-group")
     assert ended.returncode == 0
-    assert "0 of 426 exchanges matched; group == order-group: not there; near are orders-group" in ended.stderr
+    assert "0 of 426 exchanges matched; group == order-group: not there; near is orders-group" in ended.stderr
     command("kafkascope", "analyze", CODECS, "-o", out, "--in-process", "--append", "-Y", "api == Fetch")
     command("kafkascope", "analyze", EAGER, "-o", out, "--in-process", "--append", "--force")
     runs = json.loads((tmp_path / "out" / "summary.json").read_text())["runs"]
