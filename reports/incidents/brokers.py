@@ -240,7 +240,7 @@ def _follows(signs: Signs, stall: Outage, by_host: Mapping[str, Sequence[Outage]
             if until < stall.started:
                 break  # and so had those before it: silences of one broker come one after the other
             is_it = one.gone or one.silence["duration_ms"] > least
-            if is_it and not _apart(signs, one.host, stall.host, stall.started):
+            if is_it and not _of_two_clusters(signs, one.host, stall.host, stall.started):
                 return True
     return False
 
@@ -673,13 +673,14 @@ def out_at(signs: Signs, found: Iterable[Outage], at: int, broker: str) -> Outag
         (
             one
             for one in sorted(found, key=lambda one: one.started, reverse=True)
-            if one.started - SECOND_NS <= at <= one.until(signs.end) and not _apart(signs, one.host, broker, at)
+            if one.started - SECOND_NS <= at <= one.until(signs.end)
+            and not _of_two_clusters(signs, one.host, broker, at)
         ),
         None,
     )
 
 
-def _apart(signs: Signs, host: str, other: str, at: int) -> bool:
+def _of_two_clusters(signs: Signs, host: str, other: str, at: int) -> bool:
     """Whether two brokers are of different clusters, as far as these are known."""
     nodes = [signs.node(signs.where(one), at) for one in (host, other)]
     clusters = {node.cluster_id for node in nodes if node is not None and node.cluster_id is not None}
