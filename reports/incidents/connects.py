@@ -179,6 +179,7 @@ def mute(signs: Signs) -> Iterator[Incident]:
             "nothing behind it), mend bootstrap.servers; if it is one, look at what its process does.",
             cost_ms=sum(waited.values()) / MILLISECOND_NS,
             effects=(Effect("time", f"no answer for up to {lasted}", len(rows), longest / MILLISECOND_NS),),
+            findings=signs.explained(("unanswered",), since, until, clients=names),
         )
 
 

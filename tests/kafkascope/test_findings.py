@@ -36,6 +36,8 @@ EXPECTED: dict[str, set[tuple[str, str]]] = {
     "partitions-added-848": set(),
     "never-commits-latest": set(),
     "killed-restarted-short": set(),
+    "typo-created": set(),
+    "not-kafka": {("unanswered", "c2"), ("unanswered", "c3")},
     "producer-cut": {("capture_damaged", "capture"), ("tiny_batches", "p2")},
     "monitoring": {("api_versions_storm", "adminclient-1"), ("connection_churn", "adminclient-1")},
     # One thing is wrong, and it is said.
