@@ -55,7 +55,7 @@ def slow(signs: Signs) -> Iterator[Incident]:
     paused = {pause.packet for _, _, of_host in signs.once(pauses) for pause in of_host}
     found: dict[str, list[Row]] = defaultdict(list)
     for row in signs.findings:
-        if row["kind"] in ("poll_timeout", "leaving_and_returning") and not _packets(row) <= paused:
+        if row["kind"] in ("poll_timeout", "leaving_and_returning") and (_packets(row) - paused or not row["evidence"]):
             found[group_of(row)].append(row)
     timed_out: dict[str, list[Row]] = defaultdict(list)
     for row in signs.rebalances:
