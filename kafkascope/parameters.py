@@ -29,6 +29,10 @@ if TYPE_CHECKING:
     from kafkascope.sniffer.packet_window import PacketWindow
     from kafkascope.sniffer.sources.live_options import Rotation
 
+# Headings of help; what has none of them is under "Options". Each has columns of its own, so that they fit a terminal.
+INPUT, FILTERS, OUTPUT, ANSWERS = "Input", "Filters", "Output", "Answers"
+WRITING, LISTENING, SECRETS = "Writing packets", "Listening", "Secrets"
+
 
 def _show_limits(values: list[str] | None) -> list[str] | None:
     if "help" in (values or ()):
@@ -43,12 +47,20 @@ def _show_limits(values: list[str] | None) -> list[str] | None:
 CapturesArgument = Annotated[list[str], typer.Argument(metavar="FILE|DIR|GLOB...", help="Capture files.")]
 PortOption = Annotated[
     list[str] | None,
-    typer.Option("--port", metavar="PORT[,PORT]", help="Only these TCP ports. Without it Kafka is found on any port."),
+    typer.Option(
+        "--port",
+        metavar="PORT[,PORT]",
+        rich_help_panel=INPUT,
+        help="Only these TCP ports. Without it Kafka is found on any port.",
+    ),
 ]
 DecodeAsOption = Annotated[
     list[str] | None,
     typer.Option(
-        "--decode-as", metavar="PORT[,PORT]", help="Take what these ports carry for Kafka, whatever it looks like."
+        "--decode-as",
+        metavar="PORT[,PORT]",
+        rich_help_panel=INPUT,
+        help="Take what these ports carry for Kafka, whatever it looks like.",
     ),
 ]
 KeyLogOption = Annotated[
@@ -56,18 +68,23 @@ KeyLogOption = Annotated[
     typer.Option(
         "--tls-keylog",
         metavar="FILE",
+        rich_help_panel=INPUT,
         help="Read TLS with the secrets in this file (SSLKEYLOGFILE), which may grow meanwhile; may be repeated. "
         "Those in pcapng files are used anyway.",
     ),
 ]
 SecretsOption = Annotated[
-    bool, typer.Option("--show-secrets", help="Show passwords, tokens and proofs instead of '[redacted]'.")
+    bool,
+    typer.Option(
+        "--show-secrets", rich_help_panel=SECRETS, help="Show passwords, tokens and proofs instead of '[redacted]'."
+    ),
 ]
 SecretNamesOption = Annotated[
     list[str] | None,
     typer.Option(
         "--secret-name",
         metavar="REGEX",
+        rich_help_panel=SECRETS,
         help="Hide the values of configurations with such names too; may be repeated. Case does not matter.",
     ),
 ]
@@ -76,6 +93,7 @@ AnonymizeOption = Annotated[
     typer.Option(
         "--anonymize",
         metavar="KEY",
+        rich_help_panel=SECRETS,
         help="Pseudonyms for hosts, clients, users, topics, groups, keys, values and texts, the same ones for one KEY. "
         "They have the length of what they stand for.",
     ),
@@ -112,11 +130,12 @@ ByHourOption = Annotated[
         help="Large tables in directories by hour, so that queries of some minutes or groups read little.",
     ),
 ]
-JsonLinesOption = Annotated[bool, typer.Option("--json", help="One JSON object a line.")]
+JsonLinesOption = Annotated[bool, typer.Option("--json", rich_help_panel=OUTPUT, help="One JSON object a line.")]
 HexOption = Annotated[
     bool,
     typer.Option(
         "-x",
+        rich_help_panel=OUTPUT,
         help="The bytes in hex beside the fields that they mean; those of records with --show-secrets only.",
     ),
 ]
@@ -133,17 +152,27 @@ SinceOption = Annotated[
     typer.Option(
         "--since",
         metavar="TIME",
+        rich_help_panel=INPUT,
         help="Only packets from then on, as if the capture began there: 2026-11-21T05:57:16.5 (UTC), 05:57:16 of the "
         "day on which the capture begins, or +30s from its first packet.",
     ),
 ]
 UntilOption = Annotated[
-    str | None, typer.Option("--until", metavar="TIME", help="Only packets before then, as if the capture ended there.")
+    str | None,
+    typer.Option(
+        "--until",
+        metavar="TIME",
+        rich_help_panel=INPUT,
+        help="Only packets before then, as if the capture ended there.",
+    ),
 ]
 PacketsOption = Annotated[
     str | None,
     typer.Option(
-        "--packets", metavar="A-B", help="Only packets with these numbers, as in Wireshark; A- and -B are ranges too."
+        "--packets",
+        metavar="A-B",
+        rich_help_panel=INPUT,
+        help="Only packets with these numbers, as in Wireshark; A- and -B are ranges too.",
     ),
 ]
 

@@ -319,7 +319,7 @@ def show(source: BatchSource, options: SniffOptions, out: Writable, remark: Rema
 
 def _show(source: BatchSource, options: SniffOptions, out: Writable, remark: Remark, alerting: Alerts | None) -> int:
     as_json = options.display.style == JSON
-    left = sys.maxsize if options.display.limit is None else options.display.limit
+    left = min(options.display.limit or sys.maxsize, sys.maxsize)
     for write in _shown(source, options, out, remark, alerting):
         left -= write(left)
         for loss in source.losses():
