@@ -29,6 +29,12 @@ from kafkascope.parameters import (
     SinceOption,
     UntilOption,
     VersionOption,
+    under_answers,
+    under_filters,
+    under_input,
+    under_listening,
+    under_output,
+    under_writing,
 )
 from kafkascope.program import remark
 from kafkascope.without_pandas import leave_pandas_out
@@ -76,403 +82,244 @@ Examples:
 def sniff(
     read: Annotated[
         list[str] | None,
-        typer.Option(
-            "-r",
-            "--read",
-            metavar="FILE",
-            rich_help_panel=parameters.INPUT,
-            help="Capture file, directory or pattern; `-` is standard input.",
-        ),
+        under_input("-r", "--read", metavar="FILE", help="Capture file, directory or pattern; `-` is standard input."),
     ] = None,
     iface: Annotated[
         list[str] | None,
-        typer.Option(
-            "-i",
-            "--iface",
-            metavar="NAME",
-            rich_help_panel=parameters.INPUT,
-            help="Network interface, or `any`; may be repeated.",
-        ),
+        under_input("-i", "--iface", metavar="NAME", help="Network interface, or `any`; may be repeated."),
     ] = None,
     files: Annotated[list[str] | None, typer.Argument(metavar="[FILE]...", help="More files to read.")] = None,
-    verbose: Annotated[
-        bool, typer.Option("-v", rich_help_panel=parameters.OUTPUT, help="Add key fields: group, member, packets, ids.")
-    ] = False,
+    verbose: Annotated[bool, under_output("-v", help="Add key fields: group, member, packets, ids.")] = False,
     quiet: Annotated[
-        bool,
-        typer.Option(
-            "-q", rich_help_panel=parameters.OUTPUT, help="Show no exchange: for -w, and for what is said at the end."
-        ),
+        bool, under_output("-q", help="Show no exchange: for -w, and for what is said at the end.")
     ] = False,
     tree: Annotated[
-        bool,
-        typer.Option(
-            "-V",
-            rich_help_panel=parameters.OUTPUT,
-            help="Show the whole of both messages: every field, with offset, length and type.",
-        ),
+        bool, under_output("-V", help="Show the whole of both messages: every field, with offset, length and type.")
     ] = False,
     as_hex: HexOption = False,
     as_json: JsonLinesOption = False,
     fields: Annotated[
         str | None,
-        typer.Option(
+        under_output(
             "--fields",
             metavar="A,B,C",
-            rich_help_panel=parameters.OUTPUT,
             help="These columns of the exchanges table, tabs between; safe in spreadsheets.",
             autocompletion=parameters.column_names,
         ),
     ] = None,
     form: Annotated[
         str | None,
-        typer.Option(
+        under_output(
             "-T",
             metavar="FORM",
-            rich_help_panel=parameters.OUTPUT,
             help="As tshark: `json` is --json, `ek` the same for Elasticsearch's bulk API, `fields` the columns that "
             "-e names, `tabs` those of a line.",
         ),
     ] = None,
     column: Annotated[
         list[str] | None,
-        typer.Option(
+        under_output(
             "-e",
             metavar="COLUMN",
-            rich_help_panel=parameters.OUTPUT,
             help="With -T fields: a column; may be repeated.",
             autocompletion=parameters.column_names,
         ),
     ] = None,
-    records: Annotated[
-        bool,
-        typer.Option("--records", rich_help_panel=parameters.OUTPUT, help="Show the records that exchanges carry."),
-    ] = False,
+    records: Annotated[bool, under_output("--records", help="Show the records that exchanges carry.")] = False,
     groups: Annotated[
         bool,
-        typer.Option(
-            "--groups",
-            rich_help_panel=parameters.ANSWERS,
-            help="Show what happens to groups, and why they rebalance, instead of exchanges.",
-        ),
+        under_answers("--groups", help="Show what happens to groups, and why they rebalance, instead of exchanges."),
     ] = False,
     incidents: Annotated[
         bool,
-        typer.Option(
-            "--incidents",
-            rich_help_panel=parameters.ANSWERS,
-            help="Show what broke, what it cost and what to do, instead of exchanges.",
-        ),
+        under_answers("--incidents", help="Show what broke, what it cost and what to do, instead of exchanges."),
     ] = False,
     alert: Annotated[
         list[str] | None,
-        typer.Option(
+        under_answers(
             "--alert",
             metavar="URL|COMMAND",
-            rich_help_panel=parameters.ANSWERS,
             help="With --incidents: POST each there, or give it to a command, as JSON; may be repeated.",
         ),
     ] = None,
     stats: Annotated[
         str | None,
-        typer.Option(
+        under_answers(
             "--stats",
             metavar="[BY,]TIME",
-            rich_help_panel=parameters.ANSWERS,
             help="Count exchanges in spans of time (10s, 1m), instead of them; by api, client, topic, group, broker or "
             "connection: `client,10s`.",
         ),
     ] = None,
     tables: Annotated[
         str | None,
-        typer.Option(
+        under_answers(
             "--tables",
             metavar="OUT",
-            rich_help_panel=parameters.ANSWERS,
             help="Tables (Parquet) and report in this directory, as `analyze` makes them, beside what is there; of an "
             "interface renewed while it is listened to.",
         ),
     ] = None,
     every: Annotated[
-        str | None,
-        typer.Option(
-            "--every",
-            metavar="TIME",
-            rich_help_panel=parameters.ANSWERS,
-            help="With --tables: how often they are renewed; 10m.",
-        ),
+        str | None, under_answers("--every", metavar="TIME", help="With --tables: how often they are renewed; 10m.")
     ] = None,
     top: Annotated[
         bool,
-        typer.Option(
-            "--top",
-            rich_help_panel=parameters.ANSWERS,
-            help="A full screen of brokers, clients, topics, groups and APIs, instead of exchanges.",
+        under_answers(
+            "--top", help="A full screen of brokers, clients, topics, groups and APIs, instead of exchanges."
         ),
     ] = False,
     payload: Annotated[
-        bool,
-        typer.Option(
-            "--payload/--no-payload",
-            rich_help_panel=parameters.OUTPUT,
-            help="Keys and values of records, or only their sizes.",
-        ),
+        bool, under_output("--payload/--no-payload", help="Keys and values of records, or only their sizes.")
     ] = True,
     api: Annotated[
         list[str] | None,
-        typer.Option(
-            "--api",
-            metavar="NAME",
-            rich_help_panel=parameters.FILTERS,
-            help="Only this API; may be repeated.",
-            autocompletion=parameters.api_names,
+        under_filters(
+            "--api", metavar="NAME", help="Only this API; may be repeated.", autocompletion=parameters.api_names
         ),
     ] = None,
     topic: Annotated[
         list[str] | None,
-        typer.Option(
+        under_filters(
             "--topic",
             metavar="NAME",
-            rich_help_panel=parameters.FILTERS,
             help="Only what names this topic; may be repeated.",
             autocompletion=parameters.offered_names("topic"),
         ),
     ] = None,
     group: Annotated[
         list[str] | None,
-        typer.Option(
+        under_filters(
             "--group",
             metavar="ID",
-            rich_help_panel=parameters.FILTERS,
             help="Only this group; may be repeated.",
             autocompletion=parameters.offered_names("group"),
         ),
     ] = None,
     client_id: Annotated[
         list[str] | None,
-        typer.Option(
+        under_filters(
             "--client-id",
             metavar="ID",
-            rich_help_panel=parameters.FILTERS,
             help="Only this client id; may be repeated.",
             autocompletion=parameters.offered_names("client_id"),
         ),
     ] = None,
     host: Annotated[
         list[str] | None,
-        typer.Option(
+        under_filters(
             "--host",
             metavar="ADDRESS",
-            rich_help_panel=parameters.FILTERS,
             help="Only connections of this host; may be repeated.",
             autocompletion=parameters.offered_names("host"),
         ),
     ] = None,
     connection: Annotated[
         list[str] | None,
-        typer.Option(
+        under_filters(
             "--connection",
             metavar="N|ADDRESS:PORT",
-            rich_help_panel=parameters.FILTERS,
             help="Only this connection, by its number (`conn=` of -v), or those of this end; may be repeated.",
         ),
     ] = None,
     packet: Annotated[
         int | None,
-        typer.Option(
-            "--packet",
-            metavar="N",
-            rich_help_panel=parameters.FILTERS,
-            help="Only exchanges that this packet of the file is part of, whole.",
-            min=1,
+        under_filters(
+            "--packet", metavar="N", help="Only exchanges that this packet of the file is part of, whole.", min=1
         ),
     ] = None,
-    errors: Annotated[
-        bool,
-        typer.Option(
-            "--errors", rich_help_panel=parameters.FILTERS, help="Only exchanges with an error code, or damaged."
-        ),
-    ] = False,
+    errors: Annotated[bool, under_filters("--errors", help="Only exchanges with an error code, or damaged.")] = False,
     slower_than: Annotated[
-        float | None,
-        typer.Option(
-            "--slower-than",
-            metavar="MS",
-            rich_help_panel=parameters.FILTERS,
-            help="Only answers that took longer.",
-            min=0,
-        ),
+        float | None, under_filters("--slower-than", metavar="MS", help="Only answers that took longer.", min=0)
     ] = None,
     where: Annotated[
         str | None,
-        typer.Option(
+        under_filters(
             "-Y",
             "--filter",
             metavar="EXPR",
-            rich_help_panel=parameters.FILTERS,
             help="Only exchanges that pass: `api == Fetch and latency_ms > 100`, `topic in (a, b) or error`, "
             '`request.groupId contains "shop"`, `client_id matches "^c[0-9]"`, `not exists issue`. Names are those of '
             "columns and of fields of bodies; any of several values will do.",
         ),
     ] = None,
-    count: Annotated[
-        int | None,
-        typer.Option("-c", metavar="N", rich_help_panel=parameters.FILTERS, help="Stop after N exchanges.", min=1),
-    ] = None,
+    count: Annotated[int | None, under_filters("-c", metavar="N", help="Stop after N exchanges.", min=1)] = None,
     duration: Annotated[
         str | None,
-        typer.Option(
-            "--duration",
-            metavar="TIME",
-            rich_help_panel=parameters.LISTENING,
-            help="Listen so long: 30s, 10m, 2h.",
-            show_default=False,
-        ),
+        under_listening("--duration", metavar="TIME", help="Listen so long: 30s, 10m, 2h.", show_default=False),
     ] = None,
     until_what: Annotated[
-        str | None,
-        typer.Option(
-            "-a", metavar="duration:S", rich_help_panel=parameters.LISTENING, help="The same in dumpcap's words."
-        ),
+        str | None, under_listening("-a", metavar="duration:S", help="The same in dumpcap's words.")
     ] = None,
     write: Annotated[
         str | None,
-        typer.Option(
+        under_writing(
             "-w",
             metavar="FILE",
-            rich_help_panel=parameters.WRITING,
             help="Write packets there (pcapng): of an interface all, beside what is shown; of files, instead, the "
             "connections of what matches, with comments where incidents, rebalances and errors begin and end.",
         ),
     ] = None,
     write_only: Annotated[
-        bool,
-        typer.Option(
-            "--write-only",
-            rich_help_panel=parameters.WRITING,
-            help="With -w, of files: only packets of exchanges that match.",
-        ),
+        bool, under_writing("--write-only", help="With -w, of files: only packets of exchanges that match.")
     ] = False,
     file_size: Annotated[
         int | None,
-        typer.Option(
-            "-C",
-            metavar="MB",
-            rich_help_panel=parameters.WRITING,
-            help="With -w: begin a new file, FILE_00001_TIME, after so much.",
-            min=1,
-        ),
+        under_writing("-C", metavar="MB", help="With -w: begin a new file, FILE_00001_TIME, after so much.", min=1),
     ] = None,
     file_time: Annotated[
-        str | None,
-        typer.Option(
-            "-G",
-            metavar="TIME",
-            rich_help_panel=parameters.WRITING,
-            help="With -w: begin a new file after so long: 1h.",
-        ),
+        str | None, under_writing("-G", metavar="TIME", help="With -w: begin a new file after so long: 1h.")
     ] = None,
     file_count: Annotated[
-        int | None,
-        typer.Option(
-            "-W",
-            metavar="N",
-            rich_help_panel=parameters.WRITING,
-            help="With -C or -G: keep only the latest N files.",
-            min=1,
-        ),
+        int | None, under_writing("-W", metavar="N", help="With -C or -G: keep only the latest N files.", min=1)
     ] = None,
     ring: Annotated[
         list[str] | None,
-        typer.Option(
-            "-b",
-            metavar="WHAT:N",
-            rich_help_panel=parameters.WRITING,
-            help="The same in dumpcap's words: filesize:KB, duration:S, files:N.",
-        ),
+        under_writing("-b", metavar="WHAT:N", help="The same in dumpcap's words: filesize:KB, duration:S, files:N."),
     ] = None,
     buffer: Annotated[
-        int,
-        typer.Option(
-            "--buffer",
-            metavar="MB",
-            rich_help_panel=parameters.LISTENING,
-            help="So much may wait, of an interface's packets.",
-            min=8,
-        ),
+        int, under_listening("--buffer", metavar="MB", help="So much may wait, of an interface's packets.", min=8)
     ] = 64,
     metrics: Annotated[
         str | None,
-        typer.Option(
-            "--metrics",
-            metavar="[HOST]:PORT",
-            rich_help_panel=parameters.LISTENING,
-            help="Answer Prometheus there, while listening.",
-        ),
+        under_listening("--metrics", metavar="[HOST]:PORT", help="Answer Prometheus there, while listening."),
     ] = None,
     netns: Annotated[
         str | None,
-        typer.Option(
-            "--netns",
-            metavar="NAME|PATH",
-            rich_help_panel=parameters.LISTENING,
-            help="Listen in this network namespace, see `ip netns`.",
-        ),
+        under_listening("--netns", metavar="NAME|PATH", help="Listen in this network namespace, see `ip netns`."),
     ] = None,
     pid: Annotated[
         int | None,
-        typer.Option(
-            "--pid",
-            metavar="PID",
-            rich_help_panel=parameters.LISTENING,
-            help="Listen where this process does: a container's.",
-            min=1,
-        ),
+        under_listening("--pid", metavar="PID", help="Listen where this process does: a container's.", min=1),
     ] = None,
     expression: Annotated[
         str | None,
-        typer.Option(
-            "-f",
-            metavar="FILTER",
-            rich_help_panel=parameters.LISTENING,
-            help="Only packets that match, by pcap-filter(7); needs libpcap.",
-        ),
+        under_listening("-f", metavar="FILTER", help="Only packets that match, by pcap-filter(7); needs libpcap."),
     ] = None,
     snap: Annotated[
         int | None,
-        typer.Option(
-            "-s",
-            metavar="BYTES",
-            rich_help_panel=parameters.LISTENING,
-            help="Take no more of each packet: headers without bodies; 0: all.",
-            min=0,
+        under_listening(
+            "-s", metavar="BYTES", help="Take no more of each packet: headers without bodies; 0: all.", min=0
         ),
     ] = None,
     names: Annotated[
         str | None,
-        typer.Option(
+        under_input(
             "--names",
             metavar="FILE",
-            rich_help_panel=parameters.INPUT,
             help="Names of topics, as `kafka-topics.sh --describe` prints them. Of groups that formed before, nothing "
             "has to be told: what members say is read without it.",
         ),
     ] = None,
     ask: Annotated[
         str | None,
-        typer.Option(
-            "--ask",
-            metavar="HOST:PORT",
-            rich_help_panel=parameters.INPUT,
-            help="Ask this broker for the names of topics, once, at the start.",
-        ),
+        under_input("--ask", metavar="HOST:PORT", help="Ask this broker for the names of topics, once, at the start."),
     ] = None,
     user: Annotated[
         str | None,
-        typer.Option(
+        under_listening(
             "--user",
             metavar="NAME",
-            rich_help_panel=parameters.LISTENING,
             help="Whom root becomes when the interface is open, without any rights; default: who called sudo, else "
             "nobody. root keeps all.",
         ),
@@ -485,13 +332,7 @@ def sniff(
     tls_keylog: KeyLogOption = None,
     interfaces: Annotated[
         bool,
-        typer.Option(
-            "-D",
-            callback=parameters.list_interfaces,
-            is_eager=True,
-            rich_help_panel=parameters.LISTENING,
-            help="List interfaces and exit.",
-        ),
+        under_listening("-D", callback=parameters.list_interfaces, is_eager=True, help="List interfaces and exit."),
     ] = False,
     version: VersionOption = False,
     as_it_is: Annotated[

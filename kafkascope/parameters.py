@@ -10,6 +10,7 @@ import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Annotated
 
@@ -29,9 +30,14 @@ if TYPE_CHECKING:
     from kafkascope.sniffer.packet_window import PacketWindow
     from kafkascope.sniffer.sources.live_options import Rotation
 
-# Headings of help; what has none of them is under "Options". Each has columns of its own, so that they fit a terminal.
-INPUT, FILTERS, OUTPUT, ANSWERS = "Input", "Filters", "Output", "Answers"
-WRITING, LISTENING, SECRETS = "Writing packets", "Listening", "Secrets"
+# Options under a heading of help. Those of each have columns of their own, so that they fit a terminal.
+under_input = partial(typer.Option, rich_help_panel="Input")
+under_output = partial(typer.Option, rich_help_panel="Output")
+under_filters = partial(typer.Option, rich_help_panel="Filters")
+under_answers = partial(typer.Option, rich_help_panel="Answers")
+under_writing = partial(typer.Option, rich_help_panel="Writing packets")
+under_listening = partial(typer.Option, rich_help_panel="Listening")
+under_secrets = partial(typer.Option, rich_help_panel="Secrets")
 
 
 def _show_limits(values: list[str] | None) -> list[str] | None:
@@ -47,53 +53,39 @@ def _show_limits(values: list[str] | None) -> list[str] | None:
 CapturesArgument = Annotated[list[str], typer.Argument(metavar="FILE|DIR|GLOB...", help="Capture files.")]
 PortOption = Annotated[
     list[str] | None,
-    typer.Option(
-        "--port",
-        metavar="PORT[,PORT]",
-        rich_help_panel=INPUT,
-        help="Only these TCP ports. Without it Kafka is found on any port.",
-    ),
+    under_input("--port", metavar="PORT[,PORT]", help="Only these TCP ports. Without it Kafka is found on any port."),
 ]
 DecodeAsOption = Annotated[
     list[str] | None,
-    typer.Option(
-        "--decode-as",
-        metavar="PORT[,PORT]",
-        rich_help_panel=INPUT,
-        help="Take what these ports carry for Kafka, whatever it looks like.",
+    under_input(
+        "--decode-as", metavar="PORT[,PORT]", help="Take what these ports carry for Kafka, whatever it looks like."
     ),
 ]
 KeyLogOption = Annotated[
     list[str] | None,
-    typer.Option(
+    under_input(
         "--tls-keylog",
         metavar="FILE",
-        rich_help_panel=INPUT,
         help="Read TLS with the secrets in this file (SSLKEYLOGFILE), which may grow meanwhile; may be repeated. "
         "Those in pcapng files are used anyway.",
     ),
 ]
 SecretsOption = Annotated[
-    bool,
-    typer.Option(
-        "--show-secrets", rich_help_panel=SECRETS, help="Show passwords, tokens and proofs instead of '[redacted]'."
-    ),
+    bool, under_secrets("--show-secrets", help="Show passwords, tokens and proofs instead of '[redacted]'.")
 ]
 SecretNamesOption = Annotated[
     list[str] | None,
-    typer.Option(
+    under_secrets(
         "--secret-name",
         metavar="REGEX",
-        rich_help_panel=SECRETS,
         help="Hide the values of configurations with such names too; may be repeated. Case does not matter.",
     ),
 ]
 AnonymizeOption = Annotated[
     str | None,
-    typer.Option(
+    under_secrets(
         "--anonymize",
         metavar="KEY",
-        rich_help_panel=SECRETS,
         help="Pseudonyms for hosts, clients, users, topics, groups, keys, values and texts, the same ones for one KEY. "
         "They have the length of what they stand for.",
     ),
@@ -130,12 +122,11 @@ ByHourOption = Annotated[
         help="Large tables in directories by hour, so that queries of some minutes or groups read little.",
     ),
 ]
-JsonLinesOption = Annotated[bool, typer.Option("--json", rich_help_panel=OUTPUT, help="One JSON object a line.")]
+JsonLinesOption = Annotated[bool, under_output("--json", help="One JSON object a line.")]
 HexOption = Annotated[
     bool,
-    typer.Option(
+    under_output(
         "-x",
-        rich_help_panel=OUTPUT,
         help="The bytes in hex beside the fields that they mean; those of records with --show-secrets only.",
     ),
 ]
@@ -149,30 +140,20 @@ DebugOption = Annotated[
 ]
 SinceOption = Annotated[
     str | None,
-    typer.Option(
+    under_input(
         "--since",
         metavar="TIME",
-        rich_help_panel=INPUT,
         help="Only packets from then on, as if the capture began there: 2026-11-21T05:57:16.5 (UTC), 05:57:16 of the "
         "day on which the capture begins, or +30s from its first packet.",
     ),
 ]
 UntilOption = Annotated[
-    str | None,
-    typer.Option(
-        "--until",
-        metavar="TIME",
-        rich_help_panel=INPUT,
-        help="Only packets before then, as if the capture ended there.",
-    ),
+    str | None, under_input("--until", metavar="TIME", help="Only packets before then, as if the capture ended there.")
 ]
 PacketsOption = Annotated[
     str | None,
-    typer.Option(
-        "--packets",
-        metavar="A-B",
-        rich_help_panel=INPUT,
-        help="Only packets with these numbers, as in Wireshark; A- and -B are ranges too.",
+    under_input(
+        "--packets", metavar="A-B", help="Only packets with these numbers, as in Wireshark; A- and -B are ranges too."
     ),
 ]
 
