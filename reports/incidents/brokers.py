@@ -109,6 +109,10 @@ class Outage:
         turns = [self.started, *([] if self.ended is None else [self.ended])]
         return any(turn - SECOND_NS <= until and since <= turn + after for turn in turns)
 
+    def covers(self, at: int, end: int) -> bool:
+        """Whether a time is within it, or shortly after; end is that of the capture."""
+        return self.started - SECOND_NS <= at <= self.until(end)
+
     def until(self, end: int) -> int:
         """When what it caused is over: clients find the new leaders within some seconds."""
         after = int(threshold("outage_after") * SECOND_NS)
@@ -622,9 +626,11 @@ def _effects(
 
 def uncoordinated_by(signs: Signs, outage: Outage) -> list[Uncoordinated]:
     """When groups had no coordinator because it is the broker that went away."""
-    begin, end = outage.started - SECOND_NS, outage.until(signs.end)
-    times = signs.once(uncoordinated) if outage.gone else []
-    return [time for time in times if begin <= time.since <= end and time.is_of(signs, outage.host, outage.started)]
+    return [
+        time
+        for time in (signs.once(uncoordinated) if outage.gone else ())
+        if outage.covers(time.since, signs.end) and time.is_of(signs, outage.host, outage.started)
+    ]
 
 
 def leaderless(signs: Signs, node: Node | None, lost: Sequence[Row]) -> Effect:
@@ -673,8 +679,7 @@ def out_at(signs: Signs, found: Iterable[Outage], at: int, broker: str) -> Outag
         (
             one
             for one in sorted(found, key=lambda one: one.started, reverse=True)
-            if one.started - SECOND_NS <= at <= one.until(signs.end)
-            and not _of_two_clusters(signs, one.host, broker, at)
+            if one.covers(at, signs.end) and not _of_two_clusters(signs, one.host, broker, at)
         ),
         None,
     )

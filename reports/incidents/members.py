@@ -168,7 +168,7 @@ def _by_coordinator(signs: Signs, of_brokers: Sequence[Outage], loss: Loss) -> b
     """Whether a coordinator that was away ended a session: a member was not heard since it had changed."""
     group, at = loss.rebalance["group_id"], loss.rebalance["started"]
     for outage in of_brokers:
-        if outage.started - SECOND_NS <= at <= outage.until(signs.end):
+        if outage.covers(at, signs.end):
             for event in between(signs.events_of_group(group), outage.started, at + SECOND_NS):
                 was_heard_since = loss.last_word is not None and loss.last_word > event["at"] + _FINDS_IT_NS
                 if event["event"] == EventKind.COORDINATOR_MOVED and not was_heard_since:
@@ -442,10 +442,7 @@ def _closed(loss: Loss, mine: Sequence[Row], of_brokers: Sequence[Outage], end: 
         if row["closed"] is not None
         and loss.since - SECOND_NS <= row["closed"] < loss.expelled
         and row["closed_by"] == "client"
-        and not any(
-            one.address == row["broker"] and one.started - SECOND_NS <= row["closed"] <= one.until(end)
-            for one in of_brokers
-        )
+        and not any(one.address == row["broker"] and one.covers(row["closed"], end) for one in of_brokers)
     ]
     lived_on = any(
         row["exchanges"] and (row["opened"] or 0) < loss.since and (row["closed"] or loss.expelled) >= loss.expelled

@@ -96,10 +96,9 @@ def changes(signs: Signs) -> Iterator[Incident]:
     apart = threshold("one_trouble") * SECOND_NS
     for (client_id, host), of_client in sorted(by_client.items()):
         runs = list(in_runs(of_client, lambda run, row: row["requested"] - run[-1]["answered"] <= apart))
-        # Who does so again and again is no person.
-        yield from (
-            _changes(signs, client_id, host, run) for run in (runs if len(runs) <= _MOST_TIMES else [of_client])
-        )
+        if len(runs) > _MOST_TIMES:  # who does so again and again is no person
+            runs = [of_client]
+        yield from (_changes(signs, client_id, host, run) for run in runs)
 
 
 def _changes(signs: Signs, client_id: str, host: str, made: Sequence[Row]) -> Incident:

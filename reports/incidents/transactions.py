@@ -51,7 +51,7 @@ def hung(signs: Signs) -> Iterator[Incident]:
     for (connection, client_id), found in sorted(signs.once(_held).items(), key=str):
         told = [one for one in signs.once(_overdues) if one.client_id == client_id]
         times = _times([one for one in found if not any(one.overlaps(*other.time) for other in told)])
-        for some in ([times] if client_id else [[one] for one in times]) if times else ():
+        for some in [times] if client_id and times else [[one] for one in times]:
             yield _hung(signs, some, connection, client_id)
 
 
