@@ -10,6 +10,7 @@ from pathlib import Path
 from tests.paths import PCAPS
 
 ROLLING = PCAPS / "rolling-restart"
+SWITCH = "capture.pcap.gz"
 BROKERS = ("capture-k1.pcap.gz", "capture-k2.pcap.gz", "capture-k3.pcap.gz")
 SECOND = 1_000_000_000
 Record = tuple[int, int, bytes]  # time in nanoseconds, bytes on the wire, bytes captured

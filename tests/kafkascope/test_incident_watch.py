@@ -268,7 +268,7 @@ def test_options_for_exchanges_do_not_go_with_it(command: Command) -> None:
     assert "--incidents shows what broke, not exchanges" in done.stderr
 
 
-@pytest.mark.parametrize("story", ["all-well/capture.pcap.gz", "rolling-restart/capture.pcap"])
+@pytest.mark.parametrize("story", ["all-well/capture.pcap.gz", "rolling-restart/capture.pcap.gz"])
 def test_that_nothing_is_wrong_is_said_with_what_was_looked_at(command: Command, story: str) -> None:
     done = command("sniff", "-r", str(PCAPS / story), "--incidents")
     assert "nothing is wrong in this capture: " in done.stderr

@@ -15,7 +15,7 @@ import kafkascope
 from kafkascope.capture import Capture
 from kafkascope.sniffer.comparison import compare_files
 from tests.kafkascope.conftest import Command
-from tests.kafkascope.joined_captures import BROKERS, ROLLING, SECOND, Record, records, write
+from tests.kafkascope.joined_captures import BROKERS, ROLLING, SECOND, SWITCH, Record, records, write
 from tests.kafkascope.test_parity import comparable
 
 NET_FORMATS = ROLLING.parent / "net_formats"
@@ -35,7 +35,7 @@ SHIFTS = {
 @pytest.fixture(scope="module")
 def taken() -> Taken:
     """What was captured at the brokers and at the switch while all captured, from one quiet moment to another."""
-    found = {name: records(name) for name in (*BROKERS, "capture.pcap")}
+    found = {name: records(name) for name in (*BROKERS, SWITCH)}
     begin = max(packets[0][0] for _, packets in found.values())
     end = min(packets[-1][0] for _, packets in found.values())
     times = np.unique([at for _, packets in found.values() for at, _, _ in packets])
@@ -83,12 +83,12 @@ def assert_same(one: Capture, other: Capture, within: int) -> None:
 
 
 def test_three_brokers_joined_are_the_switch(taken: Taken, tmp_path: Path) -> None:
-    switch = kafkascope.read(write(tmp_path / "switch.pcap", *taken["capture.pcap"]))
+    switch = kafkascope.read(write(tmp_path / "switch.pcap", *taken[SWITCH]))
     paths = at_brokers(taken, tmp_path)
     joined = kafkascope.read(paths)
     assert len(joined.exchanges) > 4000
     assert_same(joined, switch, MILLISECOND // 2)
-    assert joined.summary["copies"] == sum(len(taken[name][1]) for name in BROKERS) - len(taken["capture.pcap"][1])
+    assert joined.summary["copies"] == sum(len(taken[name][1]) for name in BROKERS) - len(taken[SWITCH][1])
     assert [clock["corrected"] for clock in joined.summary["clocks"]] == [False, False]
     assert "clock_difference" not in set(joined.issues.kind)
     # One place for both times of an exchange: the difference is what both places have from each other, twice.
