@@ -13,19 +13,18 @@ from kafkascope.reports.columns.name_lists import listed
 from kafkascope.reports.columns.words import clock, duration
 from kafkascope.reports.incidents.brokers import outages
 from kafkascope.reports.incidents.costs import assigned, held_up, unread
-from kafkascope.reports.incidents.incident import Incident, Subject, in_words
-from kafkascope.reports.incidents.members import (
+from kafkascope.reports.incidents.fates import (
     ADVICE_OPEN,
     OPEN,
     Fate,
     Loss,
     fate_advice,
-    fate_of,
     fate_words,
+    fates,
     is_of_streams,
-    losses,
-    may_have_spoken,
 )
+from kafkascope.reports.incidents.incident import Incident, Subject, in_words
+from kafkascope.reports.incidents.members import losses, may_have_spoken
 from kafkascope.reports.incidents.signs import Row, Signs
 from kafkascope.reports.incidents.vanished import vanished
 from kafkascope.reports.vocabulary.events import EventKind
@@ -115,14 +114,22 @@ def found(signs: Signs) -> list[Awaited]:
     ]
     silent = sorted(silent, key=lambda loss: (-_partitions(loss), loss.host, loss.client_id))[:_MOST]
     went, came = _later(signs, silent)
-    missing = []
-    for loss in silent:
-        group = loss.rebalance["group_id"]
-        who = group, loss.host, loss.client_id
-        if who not in went and (who not in came or group in opened) and not may_have_spoken(signs, loss):
-            one = _missing(loss, fate_of(signs, loss, of_brokers), opened.get(group), came_anew=who in came)
-            missing += [one] if _is_sure(signs, one, heard) else []
-    return missing
+    missed = [
+        loss
+        for loss in silent
+        if (who := _member(loss)) not in went
+        and (who not in came or who[0] in opened)
+        and not may_have_spoken(signs, loss)
+    ]
+    missing = [
+        _missing(loss, fate, opened.get(loss.rebalance["group_id"]), came_anew=_member(loss) in came)
+        for loss, fate in zip(missed, fates(signs, missed, of_brokers), strict=True)
+    ]
+    return [one for one in missing if _is_sure(signs, one, heard)]
+
+
+def _member(loss: Loss) -> _Member:
+    return loss.rebalance["group_id"], loss.host, loss.client_id
 
 
 def _partitions(loss: Loss) -> int:
@@ -188,7 +195,7 @@ def _last_heard(signs: Signs, whose: Collection[_Who]) -> dict[_Who, tuple[int, 
 
 def _later(signs: Signs, silent: Sequence[Loss]) -> tuple[set[_Member], set[_Member]]:
     """Those that left or were taken out since they were heard last, and those that came anew."""
-    since: dict[_Member, int] = {(loss.rebalance["group_id"], loss.host, loss.client_id): loss.since for loss in silent}
+    since: dict[_Member, int] = {_member(loss): loss.since for loss in silent}
     groups = sorted({group for group, *_ in since})
     where = pc.field("group_id").isin(groups) & pc.field("event").isin(sorted(_GOES | _COMES))
     went, came = set[_Member](), set[_Member]()

@@ -3,19 +3,30 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import TypeAlias
 
 from kafkascope.reports.columns.name_lists import listed
-from kafkascope.reports.columns.tenths import TENTH_NS
-from kafkascope.reports.columns.text import counted
 from kafkascope.reports.columns.words import clock, duration
 from kafkascope.reports.incidents.blackouts import hides
 from kafkascope.reports.incidents.brokers import Outage, outages
 from kafkascope.reports.incidents.costs import of_rebalances
-from kafkascope.reports.incidents.incident import Incident, Subject, Weighed
+from kafkascope.reports.incidents.fates import (
+    ADVICE_BUSY,
+    ADVICE_OPEN,
+    MAY_BE_BUSY,
+    OPEN,
+    Fate,
+    Loss,
+    fate_advice,
+    fate_unheard,
+    fate_words,
+    fates,
+    tells_library,
+)
+from kafkascope.reports.incidents.incident import Incident, Subject
 from kafkascope.reports.incidents.incident import in_words as outcome
 from kafkascope.reports.incidents.runs import in_runs
 from kafkascope.reports.incidents.signs import Row, Signs, between, group_of
@@ -32,33 +43,6 @@ _SURE = {certainty.value: certainty for certainty in Certainty}
 _SHORTEST = SECOND_NS  # session that anybody has: brokers take none below group.min.session.timeout.ms, 6 s by default
 _FINDS_IT_NS = 5 * SECOND_NS  # a member finds its new coordinator by then, if it can
 _MOST_OF_A_SESSION = 0.8  # the rest is for the broker's time and that of the capture point
-_QUIET = 0.3  # of the time from a member's last word to the end of its session: a host that is well says something
-
-
-@dataclass(frozen=True, slots=True)
-class Loss:
-    """A member that its group lost, by one rebalance."""
-
-    rebalance: Row
-    client_id: str | None
-    host: str | None
-    last_word: int | None  # None: it is not known
-    expelled: int
-    sure: Certainty  # that it was lost
-
-    @property
-    def since(self) -> int:
-        """From when on it was silent, as far as that is known."""
-        return self.expelled if self.last_word is None else self.last_word
-
-
-@dataclass(frozen=True, slots=True)
-class Fate:
-    """What became of a lost member, what shows it, and whether that tells it from the others."""
-
-    kind: IncidentKind
-    evidence: tuple[Weighed, ...]
-    settled: bool
 
 
 _Run: TypeAlias = list[tuple[Loss, Fate]]
@@ -71,26 +55,31 @@ def lost(signs: Signs) -> Iterator[Incident]:
     Processes of several hosts that end one after the other are one as well: what rolls out new ones kills the old. So
     are hosts that are cut off at once.
     """
-    alike: dict[tuple[str, IncidentKind], list[tuple[Loss, Fate]]] = defaultdict(list)
-    of_brokers = [one for one in signs.once(outages) if one.gone]
-    out_of_reach = signs.once(vanished)
-    for loss in signs.once(losses):
-        by = cut_off_by(signs, out_of_reach, loss)
-        if by is not None and (by.scope != Scope.CLIENT or hides(signs, loss.since, loss.expelled)):
-            continue  # the incident of the path tells it, or the capture has nothing of anybody
-        if by is None:
-            if loss.last_word is not None and loss.expelled - loss.last_word < _least_silence(signs, loss):
-                continue  # it lives: what it says comes to its broker
-            fate = fate_of(signs, loss, of_brokers)
-            known = loss.sure == Certainty.CERTAIN or (fate.settled and fate.kind == IncidentKind.CLIENT_DIED)
-            if not known and may_have_spoken(signs, loss):
-                continue
-        else:
-            loss, fate = replace(loss, last_word=by.since), _unheard(by)
+    alike: dict[tuple[str, IncidentKind], _Run] = defaultdict(list)
+    for loss, fate in _with_fates(signs):
         where = loss.host or loss.client_id or f"{loss.rebalance['group_id']} {loss.rebalance['trigger_member']}"
         alike[where, fate.kind].append((loss, fate))
     for together in _put_together([run for _, of_host in sorted(alike.items()) for run in _runs(of_host)]):
         yield _lost(signs, together)
+
+
+def _with_fates(signs: Signs) -> Iterator[tuple[Loss, Fate]]:
+    """Those of the lost members that nothing else explains, with what became of them."""
+    out_of_reach = signs.once(vanished)
+    silent = []
+    for loss in signs.once(losses):
+        by = cut_off_by(signs, out_of_reach, loss)
+        if by is None:
+            lives = loss.last_word is not None and loss.expelled - loss.last_word < _least_silence(signs, loss)
+            silent += [] if lives else [loss]  # what it says comes to its broker
+        elif by.scope == Scope.CLIENT and not hides(signs, loss.since, loss.expelled):
+            yield replace(loss, last_word=by.since), fate_unheard(by)
+        # Else the incident of the path tells it, or the capture has nothing of anybody.
+    of_brokers = [one for one in signs.once(outages) if one.gone]
+    for loss, fate in zip(silent, fates(signs, silent, of_brokers), strict=True):
+        known = loss.sure == Certainty.CERTAIN or (fate.settled and fate.kind == IncidentKind.CLIENT_DIED)
+        if known or not may_have_spoken(signs, loss):
+            yield loss, fate
 
 
 def may_have_spoken(signs: Signs, loss: Loss) -> bool:
@@ -194,7 +183,7 @@ def _loss(signs: Signs, row: Row, client_id: str | None, member_id: str | None, 
     return Loss(row, client_id, host, silence["at"] if silence else None, at, sure)
 
 
-def _runs(of_host: Sequence[tuple[Loss, Fate]]) -> Iterator[_Run]:
+def _runs(of_host: _Run) -> Iterator[_Run]:
     """Losses of one host that belong to one trouble: of groups that lost it at once, or again soon."""
     apart = threshold("one_trouble") * SECOND_NS
     in_order = sorted(of_host, key=lambda one: (one[0].expelled, one[0].rebalance["group_id"]))
@@ -234,53 +223,35 @@ def _in_turn(runs: Sequence[_Run], within: str, over: Callable[[_Run], int]) -> 
             yield from together
 
 
-def _lost(signs: Signs, run: Sequence[tuple[Loss, Fate]]) -> Incident:
+def _lost(signs: Signs, run: _Run) -> Incident:
     of_run = [loss for loss, _ in run]
     first = min(of_run, key=lambda loss: loss.since)
     hosts = sorted({loss.host for loss in of_run if loss.host})
-    fate = min((fate for _, fate in run), key=lambda fate: not fate.settled)
     names = sorted({loss.client_id for loss in of_run if loss.client_id})
     groups = sorted({loss.rebalance["group_id"] for loss in of_run})
-    back = returned(signs, of_run)
-    effects, cost_ms, rebalances = of_rebalances([loss.rebalance for loss in of_run] + back)
-    who = f"{listed(names or ['a member'])}{f' ({listed(hosts)})' if hosts else ''}"
-    were = "was" if len(names) <= 1 else "were"
+    fate = min((fate for _, fate in run), key=lambda fate: not fate.settled)
+    course = _course(signs, of_run, hosts, fate)
     what = fate_words(fate.kind, names) if fate.settled else OPEN
-    silent = f" after {duration((first.expelled - first.since) / MILLISECOND_NS)} of silence" if first.last_word else ""
-    came = {row["trigger_client_id"] for row in back}
-    all_came = ("it was" if len(names) <= 1 else "they were") if came >= {*names} else None
-    who_came = all_came or f"{listed(came)} {'was' if len(came) == 1 else 'were'}"
-    again = f"; {who_came} back at {clock(back[0]['started'])}" if back else ""
-    last = max(of_run, key=lambda loss: loss.expelled).rebalance
-    times = _times(signs, of_run) if fate.kind == IncidentKind.CLIENT_DIED else 1
-    latest_at = max(loss.since for loss in of_run)
-    begun, latest = clock(first.since), clock(latest_at)
-    when = f"at {begun}"
-    advice = fate_advice(signs, fate.kind, groups) if fate.settled else ADVICE_OPEN
-    if times >= threshold("crashes"):
-        when = f"{times} times, from {begun} to {latest}, each time started anew"
-        again = silent = ""
-    if len(hosts) > 1 and fate.kind == IncidentKind.CLIENT_UNREACHABLE:
-        when, advice, again, silent = f"at once, at {begun}", _CUT_OFF_ADVICE, "", ""
-    elif len(hosts) > 1:
-        if latest_at - first.since >= threshold("crashes_apart") * SECOND_NS:
-            when, advice = f"one after the other, from {begun} to {latest}", _ROLLOUT_ADVICE
-        again = silent = ""
-    if places := _places(signs, of_run):
-        when = f"{when}, and began again and again at {in_offsets(places)}"
-        advice = AT_THE_RECORD
-    is_back = bool(back) and back[-1]["started"] >= latest_at
-    over = back[-1]["started"] if is_back else last["recovered"] or last["stable"] or last["started"]
-    sure = min((loss.sure for loss in of_run), key=list(Certainty).index)
+    advice = course.advice or (fate_advice(signs, fate.kind, groups) if fate.settled else ADVICE_OPEN)
+    evidence = fate.evidence if len(hosts) <= 1 else tuple(seen for _, one in run for seen in one.evidence)
+    evidence += tuple(seen for place in course.places for seen in place.evidence)
+    sure = min((loss.sure for loss in of_run), key=list(Certainty).index) if fate.settled else Certainty.GUESSED
     if fate.kind == IncidentKind.CLIENT_FROZEN and sure == Certainty.CERTAIN:
         sure = Certainty.LIKELY  # a cut behind the capture point may look the same
-    busy = []
     if fate.kind == IncidentKind.CLIENT_FROZEN and fate.settled and not tells_library(signs, groups, names):
-        sure, what, advice, busy = Certainty.GUESSED, "froze, or was busy,", f"{ADVICE_BUSY} {advice}", [MAY_BE_BUSY]
+        sure, what, advice = Certainty.GUESSED, "froze, or was busy,", f"{ADVICE_BUSY} {advice}"
+        evidence += (MAY_BE_BUSY,)
+    back = returned(signs, of_run)
+    effects, cost_ms, rebalances = of_rebalances([loss.rebalance for loss in of_run] + back)
+    last = max(of_run, key=lambda loss: loss.expelled).rebalance
+    is_back = bool(back) and back[-1]["started"] >= max(loss.since for loss in of_run)
+    over = back[-1]["started"] if is_back else last["recovered"] or last["stable"] or last["started"]
+    who = f"{listed(names or ['a member'])}{f' ({listed(hosts)})' if hosts else ''}"
+    were = "was" if len(names) <= 1 else "were"
     return Incident(
         kind=fate.kind,
         severity=Severity.WARNING,
-        certainty=sure if fate.settled else Certainty.GUESSED,
+        certainty=sure,
         subjects=(
             *(Subject(Role.CLIENT, name) for name in names),
             *(Subject(Role.HOST, host) for host in hosts),
@@ -288,23 +259,55 @@ def _lost(signs: Signs, run: Sequence[tuple[Loss, Fate]]) -> Incident:
         ),
         started=first.since,
         ended=over,
-        headline=f"{who} {what} {when}, and {were} taken out of "
-        f"{'group' if len(groups) == 1 else 'groups'} {listed(groups)}{silent}{again}" + outcome(effects),
-        evidence=(fate.evidence if len(hosts) <= 1 else tuple(seen for _, one in run for seen in one.evidence))
-        + tuple(seen for place in places for seen in place.evidence)
-        + tuple(busy),
+        headline=f"{who} {what} {course.when}, and {were} taken out of "
+        f"{'group' if len(groups) == 1 else 'groups'} {listed(groups)}"
+        + (_silence_and_return(first, back, names) if course.at_once else "")
+        + outcome(effects),
+        evidence=evidence,
         advice=advice,
         cost_ms=cost_ms,
         effects=effects,
-        findings=signs.explained(
-            _FINDINGS,
-            first.since,
-            over,
-            groups=groups,
-            clients=names,
-        ),
+        findings=signs.explained(_FINDINGS, first.since, over, groups=groups, clients=names),
         rebalances=rebalances,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class _Course:
+    """How losses followed each other."""
+
+    when: str
+    advice: str | None  # what to do about this course; None: it depends on what became of the members
+    at_once: bool  # one loss of one host: how long it was silent, and when it was back, says something
+    places: Sequence[Beginning]  # where they began again and again
+
+
+def _course(signs: Signs, of_run: Sequence[Loss], hosts: Sequence[str], fate: Fate) -> _Course:
+    since, latest = (end(loss.since for loss in of_run) for end in (min, max))
+    when, advice, at_once = f"at {clock(since)}", None, len(hosts) <= 1
+    times = _times(signs, of_run) if fate.kind == IncidentKind.CLIENT_DIED else 1
+    if times >= threshold("crashes"):
+        at_once = False
+        when = f"{times} times, from {clock(since)} to {clock(latest)}, each time started anew"
+    if len(hosts) > 1 and fate.kind == IncidentKind.CLIENT_UNREACHABLE:
+        when, advice = f"at once, at {clock(since)}", _CUT_OFF_ADVICE
+    elif len(hosts) > 1 and latest - since >= threshold("crashes_apart") * SECOND_NS:
+        when, advice = f"one after the other, from {clock(since)} to {clock(latest)}", _ROLLOUT_ADVICE
+    if places := _places(signs, of_run):
+        when, advice = f"{when}, and began again and again at {in_offsets(places)}", AT_THE_RECORD
+    return _Course(when, advice, at_once, places)
+
+
+def _silence_and_return(first: Loss, back: Sequence[Row], names: Sequence[str]) -> str:
+    """How long a member was silent before it was taken out, and who came back when."""
+    lasted = duration((first.expelled - first.since) / MILLISECOND_NS)
+    silent = f" after {lasted} of silence" if first.last_word else ""
+    if not back:
+        return silent
+    came = {row["trigger_client_id"] for row in back}
+    all_came = ("it was" if len(names) <= 1 else "they were") if came >= {*names} else None
+    who_came = all_came or f"{listed(came)} {'was' if len(came) == 1 else 'were'}"
+    return f"{silent}; {who_came} back at {clock(back[0]['started'])}"
 
 
 def _places(signs: Signs, of_run: Sequence[Loss]) -> list[Beginning]:
@@ -342,10 +345,6 @@ _FINDINGS = (
     "read_again",
     "connection_churn",
 )
-_ADVICE_STREAMS = (
-    "A Streams application with the classic protocol does not leave when it is closed, or shuts down by itself (unless "
-    "it asks for that: KIP-812): see in its log whether it was."
-)
 _ROLLOUT_ADVICE = (
     "See what ended them in turn. A rollout has to let each process close its consumer (on SIGTERM, within "
     "terminationGracePeriodSeconds), so that it leaves at once and nobody waits for its session; static membership "
@@ -355,177 +354,6 @@ _CUT_OFF_ADVICE = (
     "Look at what these hosts have in common on their way to the brokers, for that moment: a switch, a router, a "
     "firewall, a tunnel. A longer session.timeout.ms, or static membership, bridges short ones."
 )
-MAY_BE_BUSY = Weighed(
-    "its library is not known: one that sends heartbeats between records alone (kafkajs), or whose thread the "
-    "application holds up (aiokafka), says nothing either while it works on a record",
-    weight=0.4,
-    rejected=True,
-)
-ADVICE_BUSY = (
-    "See how long the application takes over a record: with kafkajs call heartbeat() meanwhile, with aiokafka give "
-    "what takes long to a thread, or raise session.timeout.ms."
-)
-OPEN = "fell silent (dead, frozen or cut off: the capture leaves it open)"
-"""What is said of members of whom it is not known which."""
-ADVICE_OPEN = (
-    "See whether its process still runs (its log; kill, out of memory, crash), stood still (garbage collection, "
-    "SIGSTOP, a host without processor time), or was cut off (link, switch port, firewall, routing)."
-)
-"""What to do about these."""
-_FATE_WORDS = {
-    IncidentKind.CLIENT_DIED: "ended without leaving",
-    IncidentKind.CLIENT_FROZEN: "froze",
-    IncidentKind.CLIENT_UNREACHABLE: "{were} cut off from the network",
-}
-_FATE_ADVICE = {
-    IncidentKind.CLIENT_DIED: "Find out why the process ended (kill, out of memory, crash: its log and the host's "
-    "dmesg); close the consumer on shutdown, so that it leaves at once. A shorter session.timeout.ms finds a dead "
-    "member sooner.",
-    IncidentKind.CLIENT_FROZEN: "Look for what stopped the process at that moment: garbage collection, SIGSTOP, a host "
-    "without CPU or memory, a virtual machine that was suspended. A longer session.timeout.ms bridges short pauses.",
-    IncidentKind.CLIENT_UNREACHABLE: "Look at the network between this host and the brokers for that moment: link, "
-    "switch port, firewall, routing. A longer session.timeout.ms, or static membership, bridges short ones.",
-}
-
-
-def fate_words(kind: IncidentKind, names: Collection[str]) -> str:
-    """What became of some members."""
-    return _FATE_WORDS[kind].format(were="was" if len(names) <= 1 else "were")
-
-
-def fate_advice(signs: Signs, kind: IncidentKind, groups: Collection[str]) -> str:
-    """What to do about members of which that became."""
-    of_streams = kind == IncidentKind.CLIENT_DIED and all(is_of_streams(signs, group) for group in groups)
-    return f"{_ADVICE_STREAMS} {_FATE_ADVICE[kind]}" if of_streams else _FATE_ADVICE[kind]
-
-
-def tells_library(signs: Signs, groups: Collection[str], names: Collection[str]) -> bool:
-    """Whether the libraries of some members are known: those that tell (KIP-511) send heartbeats by themselves."""
-    members = [
-        member
-        for group in groups
-        for row in signs.rebalances_of(group, signs.end)
-        for member in row["members"] or ()
-        if member["client_id"] in names
-    ]
-    return bool(members) and all(member["software"] for member in members)
-
-
-def is_of_streams(signs: Signs, group: str) -> bool:
-    """Whether a group of the classic protocol is that of a Streams application, by its assignor's name."""
-    rows = signs.rebalances_of(group, signs.end)
-    return any("stream" in (member["assignors"] or ()) for row in rows for member in row["members"] or ())
-
-
-def fate_of(signs: Signs, loss: Loss, of_brokers: Sequence[Outage]) -> Fate:
-    """Which of the three it was."""
-    if loss.host is None or loss.last_word is None:
-        text = "the capture does not show where it ran, or when it was heard last"
-        return Fate(IncidentKind.CLIENT_DIED, (Weighed(text, None, loss.since, 0.2),), False)
-    mine = [] if loss.client_id is None else signs.connections_of({(loss.host, loss.client_id)})
-    return _closed(loss, mine, of_brokers, signs.end) or _silent(signs, loss, {row["connection"]: row for row in mine})
-
-
-def _unheard(by: Vanished) -> Fate:
-    """A host that went on to send, and that no broker heard."""
-    lost = max(by.unheard, key=lambda one: (one.again, -one.since))
-    lasted = duration((lost.last - lost.since) / MILLISECOND_NS)
-    text = f"what it sent was not acknowledged, and sent again {counted(lost.again, 'time')} in {lasted}"
-    return Fate(IncidentKind.CLIENT_UNREACHABLE, (Weighed(text, None, lost.since, 0.9),), True)
-
-
-def _closed(loss: Loss, mine: Sequence[Row], of_brokers: Sequence[Outage], end: int) -> Fate | None:
-    """A process that ended: its kernel closed its connections; None if it closed none, or one of several alone."""
-    by_itself = [
-        row
-        for row in mine
-        if row["closed"] is not None
-        and loss.since - SECOND_NS <= row["closed"] < loss.expelled
-        and row["closed_by"] == "client"
-        and not any(one.address == row["broker"] and one.covers(row["closed"], end) for one in of_brokers)
-    ]
-    lived_on = any(
-        row["exchanges"] and (row["opened"] or 0) < loss.since and (row["closed"] or loss.expelled) >= loss.expelled
-        for row in mine
-    )
-    if len(by_itself) <= lived_on:
-        return None
-    closed = min(by_itself, key=lambda row: (row["closed"], row["connection"]))
-    how = "FIN" if closed["how_closed"] == "fin" else "RST"
-    text = (
-        f"its host closed {counted(len(by_itself), 'connection')} of it ({how}) without a LeaveGroup before: the "
-        "process ended, and the kernel tidied up"
-    )
-    spoke = Weighed("its last word to the group", None, loss.since, 0.4)
-    return Fate(IncidentKind.CLIENT_DIED, (spoke, Weighed(text, closed["connection"], closed["closed"], 0.9)), True)
-
-
-def _silent(signs: Signs, loss: Loss, mine: Mapping[int, Row]) -> Fate:
-    """A host without a sign of life, or a process without one on a host that has; mine are its connections."""
-    sent = signs.health(loss.host or "", loss.since, loss.expelled)
-    packets = sorted(at for life in sent for at in life.tenths("sent_in") if at < loss.expelled)
-    own = [life for life in sent if life.row["connection"] in mine]
-    data = [at for life in own for at in life.tenths("payload_in") if at < loss.expelled]
-    last_packet, last_data = (max(times, default=loss.since) for times in (packets, data))
-    quiet = max(SECOND_NS, int((loss.expelled - loss.since) * _QUIET))
-    if loss.expelled - last_packet >= quiet:
-        asked = sorted(
-            at
-            for broker in sorted({row["broker"] for row in mine.values()})
-            for life in signs.health(broker, last_packet, loss.expelled)
-            if life.row["connection"] in mine
-            for at in life.tenths("sent_in")
-            if last_packet + TENTH_NS < at < loss.expelled
-        )
-        spoke = Weighed("the last packet of its host", None, last_packet, 0.4)
-        if asked:
-            text = (
-                f"brokers sent it packets in {counted(len(asked), 'tenth')} of a second after that, and nothing came "
-                "back, not even an acknowledgement"
-            )
-            return Fate(IncidentKind.CLIENT_UNREACHABLE, (spoke, Weighed(text, None, asked[0], 0.8)), True)
-        if (again := _same_connections(signs, loss, mine)) is not None:
-            text = "it went on with the connections that it had, and nothing had been lost on them: it had stood still"
-            return Fate(IncidentKind.CLIENT_FROZEN, (spoke, Weighed(text, None, again, 0.7)), True)
-        text = "nothing at all came of its host, and nothing was sent to it: dead, frozen or cut off look alike"
-        return Fate(IncidentKind.CLIENT_UNREACHABLE, (spoke, Weighed(text, None, None, 0.3)), False)
-    spoke = Weighed("its last word to the group", None, loss.since, 0.4)
-    if loss.expelled - last_data >= quiet:
-        after = [at for life in own for at in life.tenths("sent_in") if last_data < at < loss.expelled]
-        if after:
-            text = (
-                f"its host went on to acknowledge ({counted(len(after), 'tenth')} of a second with packets, none "
-                "with data)"
-            )
-            return Fate(IncidentKind.CLIENT_FROZEN, (spoke, Weighed(text, None, min(after), 0.8)), True)
-        text = "its host went on to send packets, but none on its connections"
-        return Fate(IncidentKind.CLIENT_FROZEN, (spoke, Weighed(text, None, last_data, 0.4)), False)
-    text = "it went on to send data on other connections: the member alone fell silent"
-    return Fate(IncidentKind.CLIENT_FROZEN, (spoke, Weighed(text, None, last_data, 0.4)), False)
-
-
-def _same_connections(signs: Signs, loss: Loss, mine: Mapping[int, Row]) -> int | None:
-    """When a host sent data again on a connection that it had before, if it had to send nothing again; else None.
-
-    What brokers may have had to send again, the capture must have as well.
-    """
-    after = [
-        life
-        for life in signs.health(
-            loss.host or "", loss.expelled, loss.expelled + int(threshold("one_trouble") * SECOND_NS)
-        )
-        if life.row["connection"] in mine and life.row["at"] + 10 * SECOND_NS > loss.expelled
-    ]
-    again = [
-        at
-        for life in after
-        if (mine[life.row["connection"]]["opened"] or 0) <= loss.since and mine[life.row["connection"]]["packets_down"]
-        for at in life.tenths("payload_in")
-        if at >= loss.expelled
-    ]
-    if not again or any(life.row["timeout_retransmits"] for life in after):
-        return None
-    return min(again)
 
 
 def returned(signs: Signs, of_run: Sequence[Loss]) -> list[Row]:

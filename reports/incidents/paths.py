@@ -13,9 +13,10 @@ from kafkascope.reports.columns.name_lists import listed
 from kafkascope.reports.columns.text import address_alone, counted
 from kafkascope.reports.columns.words import clock, duration
 from kafkascope.reports.incidents.costs import of_rebalances
+from kafkascope.reports.incidents.fates import Loss
 from kafkascope.reports.incidents.incident import Effect, Incident, Subject, Weighed
 from kafkascope.reports.incidents.incident import in_words as outcome
-from kafkascope.reports.incidents.members import Loss, cut_off_by, losses, returned
+from kafkascope.reports.incidents.members import cut_off_by, losses, returned
 from kafkascope.reports.incidents.network import by_common_host
 from kafkascope.reports.incidents.replication import held_up_between
 from kafkascope.reports.incidents.runs import in_runs

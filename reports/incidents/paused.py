@@ -15,9 +15,10 @@ from kafkascope.reports.columns.text import counted
 from kafkascope.reports.columns.words import clock, duration
 from kafkascope.reports.incidents.blackouts import hides
 from kafkascope.reports.incidents.costs import of_rebalances
+from kafkascope.reports.incidents.fates import ADVICE_BUSY, MAY_BE_BUSY, tells_library
 from kafkascope.reports.incidents.incident import Effect, Incident, Subject, Weighed, in_words
-from kafkascope.reports.incidents.members import ADVICE_BUSY, MAY_BE_BUSY, tells_library
 from kafkascope.reports.incidents.signs import Row, Signs, group_of
+from kafkascope.reports.incidents.traces import Traces, Whereabouts, traces
 from kafkascope.reports.vocabulary.finding_kinds import Severity
 from kafkascope.reports.vocabulary.incident_kinds import IncidentKind, Role
 from kafkascope.reports.vocabulary.triggers import Certainty, Trigger
@@ -56,35 +57,38 @@ def pauses(signs: Signs) -> list[tuple[Row, str, list[Pause]]]:
     packets = sorted({seen["packet"] for row in found for seen in row["evidence"] or () if seen["packet"] is not None})
     if not packets:
         return []
-    all_of = []
     columns = ("connection", "requested", "request_packet")
     words = {
         row["request_packet"]: row for row in signs.rows("exchanges", columns, pc.field("request_packet").isin(packets))
     }
     connections = signs.connections_by_number(sorted({row["connection"] for row in words.values()}))
-    for row in found:
-        by_host: dict[str, list[Pause]] = defaultdict(list)
+    silences = []  # each with the place of its finding, and the packet that ended it
+    for n, row in enumerate(found):
         for seen in row["evidence"] or ():
             word = words.get(seen["packet"])
             host = None if word is None else connections.get(word["connection"], {}).get("client")
             if word is not None and host is not None and seen["at"] is not None:
-                pause = _pause(signs, host, row["client_ids"], seen["at"], word)
-                by_host[host] += [] if pause is None else [pause]
-        all_of += [(row, host, of_host) for host, of_host in sorted(by_host.items()) if of_host]
-    return all_of
+                whose = Whereabouts(host, frozenset(row["client_ids"]), seen["at"], word["requested"])
+                silences.append((n, seen["packet"], whose))
+    by_host: dict[tuple[int, str], list[Pause]] = defaultdict(list)
+    of_each = traces(signs, [whose for *_, whose in silences])
+    for (n, packet, whose), left in zip(silences, of_each, strict=True):
+        if (pause := _pause(signs, whose, packet, left)) is not None:
+            by_host[n, whose.host].append(pause)
+    return [(found[n], host, of_host) for (n, host), of_host in sorted(by_host.items())]
 
 
-def _pause(signs: Signs, host: str, names: Sequence[str], begin: int, word: Row) -> Pause | None:
+def _pause(signs: Signs, whose: Whereabouts, packet: int, left: Traces) -> Pause | None:
     """The longest silence of a client before a word to its coordinator; None if it did not stand still for long."""
-    own = {row["connection"] for row in signs.connections_of({(host, name) for name in names})}
-    lives = [life for life in signs.health(host, begin, word["requested"]) if life.row["connection"] in own]
-    data = {at for life in lives for at in life.tenths("payload_in") if begin < at < word["requested"] - TENTH_NS}
-    silences = pairwise([begin, *(at + TENTH_NS for at in sorted(data)), word["requested"]])
+    begin, word = whose.since, whose.until
+    lives = [life for life in left.sent(begin, word) if life.row["connection"] in left.connections]
+    data = {at for life in lives for at in life.tenths("payload_in") if begin < at < word - TENTH_NS}
+    silences = pairwise([begin, *(at + TENTH_NS for at in sorted(data)), word])
     since, until = max(silences, key=lambda one: one[1] - one[0])
-    if until - since < _SILENT * (word["requested"] - begin) or hides(signs, since, until):
+    if until - since < _SILENT * (word - begin) or hides(signs, since, until):
         return None
     acknowledged = {at for life in lives for at in life.tenths("sent_in") if since < at < until - TENTH_NS}
-    return Pause(since, until, word["request_packet"], len(acknowledged)) if acknowledged else None
+    return Pause(since, until, packet, len(acknowledged)) if acknowledged else None
 
 
 def _incident(signs: Signs, finding: Row, host: str, pauses: Sequence[Pause]) -> Incident:

@@ -20,7 +20,7 @@ from pyarrow import dataset as ds
 
 from kafkascope.decoders.errors import Error
 from kafkascope.reports.columns import scanning
-from kafkascope.reports.columns.arrow import dictionary_codes, labels, moment, numbered
+from kafkascope.reports.columns.arrow import dictionary_codes, labels, numbered
 from kafkascope.reports.columns.name_lists import listed
 from kafkascope.reports.columns.tenths import TENTH_NS
 from kafkascope.reports.columns.text import address, address_alone, is_name, without_port
@@ -190,6 +190,12 @@ class Signs:
             found += batch.slice(0, room).to_pylist()
         return found
 
+    def fits(self, name: str, where: pc.Expression) -> bool:
+        """Whether rows of a table are no more than `rows` takes."""
+        table = self.tables.get(name)
+        found = () if table is None else scanning.batches(table, table.schema.names[:1], where)
+        return sum(int(batch.num_rows) for batch in found) <= MOST_ROWS
+
     @cached_property
     def rebalances(self) -> list[Row]:
         """By group and time."""
@@ -266,43 +272,43 @@ class Signs:
     @cached_property
     def failed_connects(self) -> list[Row]:
         """Connections that were refused or never answered, by number."""
-        return self._connections(pc.field("connect").isin(["refused", "unanswered"]))
+        return self.connections(pc.field("connect").isin(["refused", "unanswered"]))
 
     def connections_to(self, place: str, since: int, until: int | None) -> list[Row]:
         """Connections of Kafka to an address:port that were opened in a time, by number."""
         host, port = without_port(place), int(place.rpartition(":")[2])
         where = (pc.field("broker") == host) & (pc.field("broker_port") == port) & (pc.field("protocol") == "kafka")
         end = self.end if until is None else until
-        return [row for row in self._connections(where) if since - SECOND_NS <= (row["opened"] or 0) <= end]
+        return [row for row in self.connections(where) if since - SECOND_NS <= (row["opened"] or 0) <= end]
 
     def served(self, host: str, port: int) -> list[Row]:
         """Connections at an address and port on which something was asked for and done, by number."""
         where = (pc.field("broker") == host) & (pc.field("broker_port") == port) & (pc.field("exchanges") > 2)
-        return self._connections(where)
+        return self.connections(where)
 
     def connections_from(self, host: str) -> list[Row]:
         """Connections that a host opened, by number."""
-        return self._connections(pc.field("client") == host)
+        return self.connections(pc.field("client") == host)
 
     def connections_named(self, client_ids: Collection[str]) -> list[Row]:
         """Connections of clients with these ids, by number."""
-        return self._connections(pc.field("client_id").isin(list(client_ids)))
+        return self.connections(pc.field("client_id").isin(list(client_ids)))
 
     def connections_of(self, clients: Collection[tuple[str, str]]) -> list[Row]:
         """Connections of some clients, each a host and a client id, by number."""
         hosts, names = {host for host, _ in clients}, {name for _, name in clients}
         where = pc.field("client").isin(list(hosts)) & pc.field("client_id").isin(list(names))
-        return [row for row in self._connections(where) if (row["client"], row["client_id"]) in clients]
+        return [row for row in self.connections(where) if (row["client"], row["client_id"]) in clients]
 
     def connections_between(self, pairs: Collection[tuple[str, str]]) -> list[Row]:
         """Connections between some clients' and brokers' addresses, by number."""
         clients, brokers = sorted({client for client, _ in pairs}), sorted({broker for _, broker in pairs})
         where = pc.field("client").isin(clients) & pc.field("broker").isin(brokers)
-        return [row for row in self._connections(where) if (row["client"], row["broker"]) in pairs]
+        return [row for row in self.connections(where) if (row["client"], row["broker"]) in pairs]
 
     def connections_by_number(self, numbers: Sequence[int]) -> dict[int, Row]:
         """Some connections, by number."""
-        return {row["connection"]: row for row in self._connections(pc.field("connection").isin(list(numbers)))}
+        return {row["connection"]: row for row in self.connections(pc.field("connection").isin(list(numbers)))}
 
     def last_answered(self, numbers: Collection[int]) -> dict[int, int]:
         """When the latest request of connections was sent that was answered; what was sent before it was answered, too.
@@ -317,7 +323,8 @@ class Signs:
                 found[row["connection"]] = max(found.get(row["connection"], 0), latest)
         return found
 
-    def _connections(self, where: pc.Expression) -> list[Row]:
+    def connections(self, where: pc.Expression) -> list[Row]:
+        """Those that a condition holds for, by number."""
         return sorted(self.rows("connections", _CONNECTION, where), key=lambda row: int(row["connection"]))
 
     @cached_property
@@ -412,14 +419,6 @@ class Signs:
         told = self._coordinators.get(group, [])
         place = bisect_left(told, (at, ""))
         return told[place - 1][1] if place else None
-
-    def health(self, host: str, since: int, until: int) -> list[Life]:
-        """What a host sent in the spans that overlap a time."""
-        span = 10 * SECOND_NS
-        begin, end = (moment(at) for at in (since - span, until))
-        where = (pc.field("host") == host) & (pc.field("at") > begin) & (pc.field("at") <= end)
-        found = [Life(row) for row in self.rows("tcp_health", where=where)]
-        return sorted(found, key=lambda life: (life.row["at"], life.row["connection"], life.row["sender"]))
 
     @cached_property
     def _bytes(self) -> dict[frozenset[str], tuple[int, int]]:

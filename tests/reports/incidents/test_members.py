@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from kafkascope.reports.columns.words import clock
+from kafkascope.reports.incidents import members
 from kafkascope.reports.incidents.incident import Incident
+from kafkascope.reports.incidents.signs import Signs
 from kafkascope.reports.vocabulary.thresholds import threshold
 from tests.reports.incidents.tables_of import (
     B1,
@@ -30,6 +34,7 @@ from tests.reports.incidents.tables_of import (
     only,
     rebalance,
     seconds,
+    signs,
     silence,
 )
 
@@ -465,3 +470,42 @@ def test_who_dies_again_and_again_is_back_when_the_last_time_is_over() -> None:
     one = only(rebalances=rows, group_events=silent, connections=closed)
     assert seconds(one.ended) == 45 + times * 5
     assert one.rebalances == {("shop", 10 + n) for n in range(12)}
+
+
+# --- many of them ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("table", ["connections", "tcp_health"])
+def test_tables_are_not_read_more_often_for_more_losses(monkeypatch: pytest.MonkeyPatch, table: str) -> None:
+    read: list[str] = []
+    batches = Signs.batches
+
+    def counted(self: Signs, name: str, *args: Any) -> Iterator[pa.Table]:
+        read.append(name)
+        return batches(self, name, *args)
+
+    monkeypatch.setattr(Signs, "batches", counted)
+    often = []
+    for many in (2, 60):
+        hosts = [f"10.0.1.{n + 1}" for n in range(many)]
+        rows = {
+            "group_events": [
+                group_event("silence_begun", 30, f"shop{n}", member_id=f"c{n}-id", client_id=f"c{n}", client=host)
+                for n, host in enumerate(hosts)
+            ],
+            "rebalances": [
+                rebalance("session_timeout", 5, 40, f"shop{n}", trigger_member=f"c{n}-id", trigger_client_id=f"c{n}")
+                for n in range(many)
+            ],
+            "connections": [
+                connection(n + 1, opened=1, client=host, client_id=f"c{n}", closed=30, how_closed="fin")
+                for n, host in enumerate(hosts)
+            ],
+            "tcp_health": [health(n + 1, "client", [30], [30], client=host) for n, host in enumerate(hosts)],
+        }
+        read.clear()
+        incidents = list(members.lost(signs(**rows)))
+        assert {incident.kind for incident in incidents} == {"client_died"}
+        assert sum(len(incident.rebalances) for incident in incidents) == many
+        often.append(read.count(table))
+    assert often[0] == often[1] > 0

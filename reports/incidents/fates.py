@@ -1,0 +1,233 @@
+"""What became of members that fell silent: their process ended, stood still, or was cut off."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+from kafkascope.reports.columns.tenths import TENTH_NS
+from kafkascope.reports.columns.text import counted
+from kafkascope.reports.columns.words import duration
+from kafkascope.reports.incidents.brokers import Outage
+from kafkascope.reports.incidents.incident import Weighed
+from kafkascope.reports.incidents.signs import Row, Signs
+from kafkascope.reports.incidents.traces import Traces, Whereabouts, traces
+from kafkascope.reports.incidents.vanished import Vanished
+from kafkascope.reports.vocabulary.incident_kinds import IncidentKind
+from kafkascope.reports.vocabulary.thresholds import threshold
+from kafkascope.reports.vocabulary.triggers import Certainty
+from kafkascope.sniffer.units import MILLISECOND_NS, SECOND_NS
+
+_QUIET = 0.3  # of the time from a member's last word to the end of its session: a host that is well says something
+
+
+@dataclass(frozen=True, slots=True)
+class Loss:
+    """A member that its group lost, by one rebalance."""
+
+    rebalance: Row
+    client_id: str | None
+    host: str | None
+    last_word: int | None  # None: it is not known
+    expelled: int
+    sure: Certainty  # that it was lost
+
+    @property
+    def since(self) -> int:
+        """From when on it was silent, as far as that is known."""
+        return self.expelled if self.last_word is None else self.last_word
+
+
+@dataclass(frozen=True, slots=True)
+class Fate:
+    """What became of a lost member, what shows it, and whether that tells it from the others."""
+
+    kind: IncidentKind
+    evidence: tuple[Weighed, ...]
+    settled: bool
+
+
+def fates(signs: Signs, losses: Sequence[Loss], of_brokers: Sequence[Outage]) -> list[Fate]:
+    """What became of each, in their order."""
+    found: list[Fate] = []
+    for loss, left in zip(losses, traces(signs, [_whereabouts(loss) for loss in losses]), strict=True):
+        if loss.host is None or loss.last_word is None:
+            text = "the capture does not show where it ran, or when it was heard last"
+            found.append(Fate(IncidentKind.CLIENT_DIED, (Weighed(text, None, loss.since, 0.2),), False))
+        else:
+            found.append(_closed(loss, left, of_brokers, signs.end) or _silent(loss, left))
+    return found
+
+
+def _whereabouts(loss: Loss) -> Whereabouts:
+    """From its last word until it must be back, to be the same process still."""
+    names = frozenset() if loss.client_id is None else frozenset({loss.client_id})
+    return Whereabouts(loss.host or "", names, loss.since - SECOND_NS, loss.expelled + _back_within())
+
+
+def _back_within() -> int:
+    return int(threshold("one_trouble") * SECOND_NS)
+
+
+def fate_unheard(by: Vanished) -> Fate:
+    """A host that went on to send, and that no broker heard."""
+    lost = max(by.unheard, key=lambda one: (one.again, -one.since))
+    lasted = duration((lost.last - lost.since) / MILLISECOND_NS)
+    text = f"what it sent was not acknowledged, and sent again {counted(lost.again, 'time')} in {lasted}"
+    return Fate(IncidentKind.CLIENT_UNREACHABLE, (Weighed(text, None, lost.since, 0.9),), True)
+
+
+def _closed(loss: Loss, left: Traces, of_brokers: Sequence[Outage], end: int) -> Fate | None:
+    """A process that ended: its kernel closed its connections; None if it closed none, or one of several alone."""
+    mine = left.connections.values()
+    by_itself = [
+        row
+        for row in mine
+        if row["closed"] is not None
+        and loss.since - SECOND_NS <= row["closed"] < loss.expelled
+        and row["closed_by"] == "client"
+        and not any(one.address == row["broker"] and one.covers(row["closed"], end) for one in of_brokers)
+    ]
+    lived_on = any(
+        row["exchanges"] and (row["opened"] or 0) < loss.since and (row["closed"] or loss.expelled) >= loss.expelled
+        for row in mine
+    )
+    if len(by_itself) <= lived_on:
+        return None
+    closed = min(by_itself, key=lambda row: (row["closed"], row["connection"]))
+    how = "FIN" if closed["how_closed"] == "fin" else "RST"
+    text = (
+        f"its host closed {counted(len(by_itself), 'connection')} of it ({how}) without a LeaveGroup before: the "
+        "process ended, and the kernel tidied up"
+    )
+    spoke = Weighed("its last word to the group", None, loss.since, 0.4)
+    return Fate(IncidentKind.CLIENT_DIED, (spoke, Weighed(text, closed["connection"], closed["closed"], 0.9)), True)
+
+
+def _silent(loss: Loss, left: Traces) -> Fate:
+    """A host without a sign of life, or a process without one on a host that has."""
+    sent = left.sent(loss.since, loss.expelled)
+    packets = [at for life in sent for at in life.tenths("sent_in") if at < loss.expelled]
+    own = [life for life in sent if life.row["connection"] in left.connections]
+    data = [at for life in own for at in life.tenths("payload_in") if at < loss.expelled]
+    last_packet, last_data = (max(times, default=loss.since) for times in (packets, data))
+    quiet = max(SECOND_NS, int((loss.expelled - loss.since) * _QUIET))
+    if loss.expelled - last_packet >= quiet:
+        asked = sorted(
+            at
+            for life in left.received(last_packet, loss.expelled)
+            for at in life.tenths("sent_in")
+            if last_packet + TENTH_NS < at < loss.expelled
+        )
+        spoke = Weighed("the last packet of its host", None, last_packet, 0.4)
+        if asked:
+            text = (
+                f"brokers sent it packets in {counted(len(asked), 'tenth')} of a second after that, and nothing came "
+                "back, not even an acknowledgement"
+            )
+            return Fate(IncidentKind.CLIENT_UNREACHABLE, (spoke, Weighed(text, None, asked[0], 0.8)), True)
+        if (again := _same_connections(loss, left)) is not None:
+            text = "it went on with the connections that it had, and nothing had been lost on them: it had stood still"
+            return Fate(IncidentKind.CLIENT_FROZEN, (spoke, Weighed(text, None, again, 0.7)), True)
+        text = "nothing at all came of its host, and nothing was sent to it: dead, frozen or cut off look alike"
+        return Fate(IncidentKind.CLIENT_UNREACHABLE, (spoke, Weighed(text, None, None, 0.3)), False)
+    spoke = Weighed("its last word to the group", None, loss.since, 0.4)
+    if loss.expelled - last_data >= quiet:
+        after = [at for life in own for at in life.tenths("sent_in") if last_data < at < loss.expelled]
+        if after:
+            text = (
+                f"its host went on to acknowledge ({counted(len(after), 'tenth')} of a second with packets, none "
+                "with data)"
+            )
+            return Fate(IncidentKind.CLIENT_FROZEN, (spoke, Weighed(text, None, min(after), 0.8)), True)
+        text = "its host went on to send packets, but none on its connections"
+        return Fate(IncidentKind.CLIENT_FROZEN, (spoke, Weighed(text, None, last_data, 0.4)), False)
+    text = "it went on to send data on other connections: the member alone fell silent"
+    return Fate(IncidentKind.CLIENT_FROZEN, (spoke, Weighed(text, None, last_data, 0.4)), False)
+
+
+def _same_connections(loss: Loss, left: Traces) -> int | None:
+    """When a host sent data again on a connection that it had before, if it had to send nothing again; else None.
+
+    What brokers may have had to send again, the capture must have as well.
+    """
+    mine = left.connections
+    after = [
+        life for life in left.sent(loss.expelled, loss.expelled + _back_within()) if life.row["connection"] in mine
+    ]
+    again = [
+        at
+        for life in after
+        if (mine[life.row["connection"]]["opened"] or 0) <= loss.since and mine[life.row["connection"]]["packets_down"]
+        for at in life.tenths("payload_in")
+        if at >= loss.expelled
+    ]
+    if not again or any(life.row["timeout_retransmits"] for life in after):
+        return None
+    return min(again)
+
+
+def fate_words(kind: IncidentKind, names: Collection[str]) -> str:
+    """What became of some members."""
+    return _FATE_WORDS[kind].format(were="was" if len(names) <= 1 else "were")
+
+
+def fate_advice(signs: Signs, kind: IncidentKind, groups: Collection[str]) -> str:
+    """What to do about members of which that became."""
+    of_streams = kind == IncidentKind.CLIENT_DIED and all(is_of_streams(signs, group) for group in groups)
+    return f"{_ADVICE_STREAMS} {_FATE_ADVICE[kind]}" if of_streams else _FATE_ADVICE[kind]
+
+
+def tells_library(signs: Signs, groups: Collection[str], names: Collection[str]) -> bool:
+    """Whether the libraries of some members are known: those that tell (KIP-511) send heartbeats by themselves."""
+    members = [
+        member
+        for group in groups
+        for row in signs.rebalances_of(group, signs.end)
+        for member in row["members"] or ()
+        if member["client_id"] in names
+    ]
+    return bool(members) and all(member["software"] for member in members)
+
+
+def is_of_streams(signs: Signs, group: str) -> bool:
+    """Whether a group of the classic protocol is that of a Streams application, by its assignor's name."""
+    rows = signs.rebalances_of(group, signs.end)
+    return any("stream" in (member["assignors"] or ()) for row in rows for member in row["members"] or ())
+
+
+_ADVICE_STREAMS = (
+    "A Streams application with the classic protocol does not leave when it is closed, or shuts down by itself (unless "
+    "it asks for that: KIP-812): see in its log whether it was."
+)
+MAY_BE_BUSY = Weighed(
+    "its library is not known: one that sends heartbeats between records alone (kafkajs), or whose thread the "
+    "application holds up (aiokafka), says nothing either while it works on a record",
+    weight=0.4,
+    rejected=True,
+)
+ADVICE_BUSY = (
+    "See how long the application takes over a record: with kafkajs call heartbeat() meanwhile, with aiokafka give "
+    "what takes long to a thread, or raise session.timeout.ms."
+)
+OPEN = "fell silent (dead, frozen or cut off: the capture leaves it open)"
+"""What is said of members of whom it is not known which."""
+ADVICE_OPEN = (
+    "See whether its process still runs (its log; kill, out of memory, crash), stood still (garbage collection, "
+    "SIGSTOP, a host without processor time), or was cut off (link, switch port, firewall, routing)."
+)
+"""What to do about these."""
+_FATE_WORDS = {
+    IncidentKind.CLIENT_DIED: "ended without leaving",
+    IncidentKind.CLIENT_FROZEN: "froze",
+    IncidentKind.CLIENT_UNREACHABLE: "{were} cut off from the network",
+}
+_FATE_ADVICE = {
+    IncidentKind.CLIENT_DIED: "Find out why the process ended (kill, out of memory, crash: its log and the host's "
+    "dmesg); close the consumer on shutdown, so that it leaves at once. A shorter session.timeout.ms finds a dead "
+    "member sooner.",
+    IncidentKind.CLIENT_FROZEN: "Look for what stopped the process at that moment: garbage collection, SIGSTOP, a host "
+    "without CPU or memory, a virtual machine that was suspended. A longer session.timeout.ms bridges short pauses.",
+    IncidentKind.CLIENT_UNREACHABLE: "Look at the network between this host and the brokers for that moment: link, "
+    "switch port, firewall, routing. A longer session.timeout.ms, or static membership, bridges short ones.",
+}
