@@ -89,6 +89,8 @@ def run(command: Callable[..., Any]) -> None:
         try:
             command()
         except SystemExit as end:
+            if isinstance(end.__context__, BrokenPipeError):  # typer makes a failure of it
+                raise end.__context__ from None
             if end.code == INTERRUPTED:  # what was half made then may complain when it is removed
                 before = _say_nothing
             raise

@@ -234,7 +234,7 @@ class TlsConnection:
     def _go_on(self) -> None:
         """Work on both streams until neither gets on: what one waits for may be in the other."""
         before: tuple[object, ...] | None = None
-        while (now := (self.hello, self.answer, self._takes_early_data, *self._waiting)) != before:
+        while (now := (self.hello, self.answer, self._takes_early_data, *self._standing)) != before:
             before = now
             for stream in self.streams:
                 self._read(stream)
@@ -299,8 +299,12 @@ class TlsConnection:
     # --- records of a stream -----------------------------------------------------------------------------------------
 
     @property
-    def _waiting(self) -> tuple[bool, bool]:
-        return self.streams[0].is_waiting, self.streams[1].is_waiting
+    def _standing(self) -> tuple[tuple[bool, int], ...]:
+        return tuple((stream.is_waiting, len(stream.pending)) for stream in self.streams)
+
+    def _is_unread(self, stream: Stream) -> bool:
+        """Whether there is more of a stream than was looked at, which says what the other one waits for, maybe."""
+        return bool(stream.pending) and not stream.is_waiting
 
     def _read(self, stream: Stream) -> None:
         while not (waits := self._records(stream) is Step.WAITING) and stream.pending:
@@ -487,7 +491,8 @@ class TlsConnection:
     def _may_tell_early(self, stream: Stream, begin: int) -> bool:
         """Whether the server's encrypted extensions may still say that it takes early data."""
         server = self.streams[1 - stream.direction]
-        if server.given_up is not None or server.has_ended or self._limit(stream, begin)[1]:
+        is_over = server.has_ended or self._limit(stream, begin)[1]
+        if server.given_up is not None or (is_over and not self._is_unread(server)):
             self._takes_early_data = True
             return False
         return True
@@ -559,6 +564,8 @@ class TlsConnection:
         over = self._limit(stream, begin)[1]
         is_for_secret = why not in (NO_HELLO, NO_ANSWER)
         if not over and (self.keys.may_grow or not is_for_secret):
+            return Step.WAITING
+        if not is_for_secret and self._is_unread(self.streams[1 - stream.direction]):
             return Step.WAITING
         return Step.PASSED_OVER if why is None else self._give_up(stream, why)
 

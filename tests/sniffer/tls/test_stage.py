@@ -200,6 +200,21 @@ def test_keys_are_waited_for(version: ssl.TLSVersion, late: bool) -> None:
     assert said(found)[0] == (b"" if late else talk.told[0])
 
 
+@pytest.mark.parametrize("version", [V12, V13])
+@pytest.mark.parametrize("client", [0, 1])
+@pytest.mark.parametrize("batch", [1, 1000])
+def test_a_hello_that_is_at_hand_is_not_given_up(
+    version: ssl.TLSVersion, client: int, batch: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However long the connection goes on in one batch, and whichever side is read first."""
+    monkeypatch.setattr(tls, "WAIT_NS", 5_000)  # packets are a microsecond apart
+    talk = TlsConversation(version).talk(*SAID)
+    rows = [row._replace(direction=row.direction ^ client) for row in rows_of(talk)]
+    stage, found = fed(keys_of(talk), [rows[at : at + batch] for at in range(0, len(rows), batch)])
+    assert said(found) == (talk.told[client], talk.told[1 - client])
+    assert kinds(stage) == []
+
+
 @pytest.mark.parametrize("batch", [1, 1000])
 def test_keys_are_waited_for_no_longer_than_a_time(batch: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whether they came in time hangs on packets, not on batches."""
