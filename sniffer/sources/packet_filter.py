@@ -19,6 +19,9 @@ TYPE_OF_HARDWARE = PROTOCOL_OF_PACKET + 28
 HARDWARE_LOOPBACK = 772  # linux/if_arp.h
 PACKET_OUTGOING = 4  # linux/if_packet.h
 
+NOTHING = struct.pack("HBBI", RETURN, 0, 0, 0)
+"""A program that lets no packet pass."""
+
 LINK_ETHERNET, LINK_RAW = 1, 12  # pcap/dlt.h, on Linux
 
 _Instruction = tuple[int, int, str, str]  # opcode, value, blocks to go on with if it holds and if not (empty: next)

@@ -22,7 +22,7 @@ import numpy as np
 from kafkascope.decoders.kernels import allocating, borrowing
 from kafkascope.sniffer.columns import I32, I64, U8
 from kafkascope.sniffer.sources.errors import SourceError
-from kafkascope.sniffer.sources.packet_filter import HARDWARE_LOOPBACK
+from kafkascope.sniffer.sources.packet_filter import HARDWARE_LOOPBACK, NOTHING
 from kafkascope.sniffer.units import SECOND_NS
 
 ANY = "any"
@@ -111,7 +111,13 @@ class Ring:
 
         This needs no right. Raises OSError if the kernel has no room for both; then the one that is there stays.
         """
-        code = self._program_of(self.cooked, is_cut)
+        self._attach(self._program_of(self.cooked, is_cut))
+
+    def end(self) -> None:
+        """Let nothing in any more, nor count it; what is in the ring stays."""
+        self._attach(NOTHING)
+
+    def _attach(self, code: bytes) -> None:
         buffer = ctypes.create_string_buffer(code)
         program = struct.pack("HL", len(code) // 8, ctypes.addressof(buffer))
         self.socket.setsockopt(socket.SOL_SOCKET, SO_ATTACH_FILTER, program)

@@ -237,6 +237,13 @@ def test_a_closed_pipe_ends_it_quietly() -> None:
     assert done.stdout.count("\n") == 1
 
 
+@pytest.mark.parametrize("called", ["kafkascope apis Fetch", "sniff --help", "sniff -r {joins}"])
+def test_a_reader_that_has_gone_is_no_failure(called: str) -> None:
+    gone = f"{BIN}/{called.format(joins=JOINS)} | true; echo ${{PIPESTATUS[0]}}"
+    done = subprocess.run(["bash", "-c", gone], capture_output=True, text=True, check=False)
+    assert (done.stdout, done.stderr) == ("0\n", "")
+
+
 COMMANDS = [
     f"sniff -r {JOINS}",
     f"sniff -r {JOINS} --groups --json",

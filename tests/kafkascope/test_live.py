@@ -114,6 +114,30 @@ with live.LiveSource(["veth0"], live.LiveOptions(buffer_bytes=4096)) as source:
 print(json.dumps([len(packet), seen, source.cut, issues]))
 """
 
+# Whoever iterates is slow: ten packets come meanwhile, each in a batch, and many more after listening ended.
+SLOW = """
+import json, socket, sys, time
+from kafkascope.sniffer.sources import live
+packet = bytes.fromhex(sys.argv[1]) + bytes(1000)
+mine = lambda packets: int((packets.original == len(packet)).sum())
+with live.LiveSource(["veth0"]) as source, socket.socket(socket.AF_PACKET, socket.SOCK_RAW) as sender:
+    sender.bind(("veth1", 0))
+    batches = iter(source)
+    next(batches)
+    for n in range(10):
+        sender.send(packet)
+        while sum(batch.used > len(packet) for batch in tuple(source._waiting._batches)) <= n:  # others are small
+            time.sleep(0.01)
+    together = [mine(next(batches)), mine(next(batches))]
+    source.stop()
+    source._reader.join()
+    received, dropped = source.statistics()
+    for _ in range(100_000):
+        sender.send(packet)
+    later = [now - before for now, before in zip(source.statistics(), (received, dropped))]
+print(json.dumps([together, later]))
+"""
+
 PACKET = """
 import socket
 ip = bytes.fromhex("450000280000000040060000 0a000001 0a000002")
@@ -701,6 +725,16 @@ def test_when_it_cannot_keep_up_the_kernel_cuts_packets_and_they_are_counted(hos
     assert list(dict.fromkeys(captured)) == [whole, CUT_BYTES]
     assert captured[-1] == whole  # and whole again in the end
     assert cut == captured.count(CUT_BYTES) == sum(count for _, count in issues)
+
+
+def test_who_is_slow_takes_what_waits_at_once_and_what_comes_after_the_end_does_not_count(host: Host) -> None:
+    subprocess.run(["ip", "-n", host.name, "link", "set", "veth1", "up"], check=True)
+    ethernet, ip = f"{'00' * 12}0800", f"4500{1040:04x}0000000040060000{'0a000001'}{'0a000002'}"
+    tcp = f"9c402384{'00000001' * 2}5010ffff00000000"
+    process = host.start(sys.executable, "-c", SLOW, ethernet + ip + tcp)
+    output, errors = process.communicate(timeout=PATIENCE_S)
+    assert process.returncode == 0, errors.decode()
+    assert json.loads(output) == [[10, 0], [0, 0]]
 
 
 def test_kernels_are_compiled_before_it_listens_and_an_interrupt_ends_that(host: Host, tmp_path: Path) -> None:
