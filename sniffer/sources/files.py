@@ -166,6 +166,8 @@ class FileReader:
         self.finished = True
         if self.size is not None:
             now = _size(self._raw)
+            if now < self.size:
+                raise changed(self.path, self.size)
             for issue in growth(self.path, self.size, now):
                 self.issues.add(issue)
         self.close()

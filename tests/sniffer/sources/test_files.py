@@ -175,6 +175,15 @@ def test_a_file_that_is_shorter_than_its_ranges_is_not_indexed(tmp_path: Path) -
         index_split(str(path), *piece)
 
 
+def test_a_file_that_is_cut_while_it_is_read_is_an_error(tmp_path: Path) -> None:
+    path = tmp_path / "capture.pcap"
+    path.write_bytes(pcap_header() + pcap_record(1, 0, bytes(60)) * 100)
+    capture = open_capture(str(path))
+    cut(path)
+    with pytest.raises(SourceError, match="shorter than when it was first read: it had"):
+        rows(capture)
+
+
 def test_a_file_that_grows_while_it_is_read_is_read_up_to_its_first_end(tmp_path: Path) -> None:
     path = tmp_path / "capture.pcap"
     path.write_bytes(pcap_header() + pcap_record(1, 0, bytes(60)) * 100)
