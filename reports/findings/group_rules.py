@@ -19,9 +19,10 @@ from kafkascope.reports.findings import join_rules, pause_rules, streams_rules
 from kafkascope.reports.findings.finding import Finding, Observation
 from kafkascope.reports.findings.group import Group, group_finding, observed
 from kafkascope.reports.groups.assignments import EAGER
-from kafkascope.reports.groups.history import GroupHistory, GroupLog, Member, Rebalance
+from kafkascope.reports.groups.history import Event, GroupHistory, GroupLog, Member, Rebalance
 from kafkascope.reports.groups.leaving import FENCED
 from kafkascope.reports.groups.messages import Message
+from kafkascope.reports.vocabulary.events import EventKind
 from kafkascope.reports.vocabulary.finding_kinds import Severity
 from kafkascope.reports.vocabulary.thresholds import threshold
 from kafkascope.reports.vocabulary.triggers import Certainty, Trigger
@@ -288,7 +289,12 @@ def _rebalance_timeouts(group: Group) -> Iterator[Finding]:
 
 
 def _members_lost(group: Group) -> Iterator[Finding]:
-    lost = [r for r in group.rebalances if r.trigger == Trigger.SESSION_TIMEOUT]
+    expired = [r for r in group.rebalances if r.trigger == Trigger.SESSION_TIMEOUT]
+    told: dict[str | None, list[Event]] = {r.trigger_member: [] for r in expired}
+    for event in group.history.events if expired else ():
+        if event.member_id in told:
+            told[event.member_id].append(event)
+    lost = [r for r in expired if r.started is None or not _had_left(told[r.trigger_member], r.started)]
     joins_on = {name for found in join_rules.configurations_apart(group) for name in found.client_ids} if lost else ()
     by_client: dict[str, list[Rebalance]] = defaultdict(list)
     for rebalance in (r for r in lost if r.trigger_client_id not in joins_on):  # which is heard, but without heartbeats
@@ -314,6 +320,12 @@ def _members_lost(group: Group) -> Iterator[Finding]:
             (_began(rebalances[0]), _began(rebalances[-1])),
             clients=[r.trigger_client_id for r in rebalances],
         )
+
+
+def _had_left(of_member: Sequence[Event], at: int) -> bool:
+    """Whether a static member had said that it goes (KIP-848): it was stopped, and did not come back in time."""
+    before = [event for event in of_member if event.at <= at]
+    return bool(before) and max(before, key=lambda event: event.at).event == EventKind.LEFT
 
 
 def _session_timeouts(group: Group) -> Iterator[Finding]:

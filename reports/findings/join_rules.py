@@ -86,6 +86,20 @@ _REFUSED_JOINS: dict[str, tuple[str, str, str]] = {
         _ONE_TOPOLOGY,
     ),
 }
+_NO_SHARE_GROUPS = (
+    "Share groups are a feature of the cluster: kafka-features.sh describe shows share.version, and upgrade --feature "
+    "share.version=1 switches it on (KIP-932; brokers from 4.1 on)."
+)
+_NO_STREAMS_GROUPS = (
+    "This protocol is a feature of the cluster: kafka-features.sh describe shows streams.version, and upgrade "
+    "--feature streams.version=1 switches it on (KIP-1071; brokers from 4.1 on). Or set group.protocol=classic."
+)
+_ADVICE_BY_API: dict[tuple[str, str], str] = {
+    (Error.INVALID_REQUEST, "StreamsGroupHeartbeat"): _ONE_TOPOLOGY,
+    (Error.UNSUPPORTED_VERSION, "ShareGroupHeartbeat"): _NO_SHARE_GROUPS,
+    (Error.UNSUPPORTED_VERSION, "StreamsGroupHeartbeat"): _NO_STREAMS_GROUPS,
+}
+"""Where it is another one than that of the error."""
 _ALSO_OF_MEMBERS = frozenset({Error.GROUP_ID_NOT_FOUND, Error.INVALID_REQUEST})
 _SAID_MORE_OF = frozenset({Error.INVALID_REQUEST, Error.STREAMS_INVALID_TOPOLOGY, Error.STREAMS_INVALID_TOPOLOGY_EPOCH})
 _INSTANCE_ERRORS = frozenset({Error.FENCED_INSTANCE_ID, Error.UNRELEASED_INSTANCE_ID})
@@ -126,7 +140,7 @@ def instance_ids(group: Group) -> Iterator[Finding]:
                 "Give each process a group.instance.id of its own. In the classic protocol the older one is fenced and "
                 "ends; in a KIP-848 group the newer one is refused until the older has gone.",
                 0.8,
-                clients=[m.client_id for m in used],
+                clients=[m.client_id for m in taken],
             )
         if kept:
             names = sorted({m.client_id or "?" for m in kept})
@@ -178,8 +192,7 @@ def joins_refused(group: Group) -> Iterator[Finding]:
             by_cause[message.error, message.client_id].append(message)
     for (error, client), messages in sorted(by_cause.items(), key=lambda item: item[1][0].at):
         kind, what, advice = _REFUSED_JOINS[error]
-        if error == Error.INVALID_REQUEST and messages[0].api == "StreamsGroupHeartbeat":
-            advice = _ONE_TOPOLOGY
+        advice = _ADVICE_BY_API.get((error, messages[0].api), advice)
         yield group_finding(
             group,
             Severity.CRITICAL,

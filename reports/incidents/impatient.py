@@ -13,6 +13,7 @@ from kafkascope.decoders.errors import Error
 from kafkascope.reports.columns.name_lists import listed
 from kafkascope.reports.columns.text import address, counted
 from kafkascope.reports.columns.words import clock, duration
+from kafkascope.reports.incidents.brokers import outages
 from kafkascope.reports.incidents.costs import of_rebalances
 from kafkascope.reports.incidents.going_on import GoingOn
 from kafkascope.reports.incidents.incident import Effect, Incident, Subject, Weighed, in_words
@@ -69,12 +70,17 @@ class Impatient:
 
 
 def found(signs: Signs) -> list[Impatient]:
-    """All of them, by client; but for names under which processes are started again and again, beside others."""
+    """All of them, by client; but for names under which processes are started again and again, beside others.
+
+    Nor brokers, which ask each other with timeouts of their own; and no request that a broker did not answer while it
+    stood still, or was away: that is the trouble then.
+    """
     where = (pc.field("protocol") == "kafka") & pc.field("client_id").is_valid()
     reset = where & (pc.field("reset_by") == "client") & pc.field("opened").is_valid() & pc.field("closed").is_valid()
     ended: dict[tuple[str, str], list[Row]] = defaultdict(list)
     for row in signs.rows("connections", _OF_CONNECTIONS, reset):
-        ended[row["client"], row["client_id"]].append(row)
+        if not signs.is_broker(row["client"], row["client_id"]):
+            ended[row["client"], row["client_id"]].append(row)
     often = {who: rows for who, rows in ended.items() if len(rows) >= threshold("gives_up")}
     for loop in signs.once(loops) if often else ():
         often.pop((loop.client, loop.client_id), None)
@@ -96,13 +102,21 @@ def found(signs: Signs) -> list[Impatient]:
         places = set[str]()
         for row in rows:
             exchange = last.get(row["connection"])
-            if exchange is not None and (until := life.gave_up(row, exchange)) is not None:
+            if exchange is None or _is_explained(signs, row, exchange):
+                continue
+            if (until := life.gave_up(row, exchange)) is not None:
                 given_up.append(GivenUp(exchange, until))
                 places.add(address(row["broker"], row["broker_port"]))
         if len(given_up) >= threshold("gives_up"):
             given_up.sort(key=lambda one: (one.exchange["requested"], one.exchange["connection"]))
             made.append(Impatient(who[1], who[0], sorted(places), given_up))
     return made
+
+
+def _is_explained(signs: Signs, connection: Row, exchange: Row) -> bool:
+    """Whether the broker answered nobody when a request came."""
+    of_broker = (one for one in signs.once(outages) if one.address == connection["broker"])
+    return any(one.covers(exchange["requested"], signs.end) for one in of_broker)
 
 
 class _History:

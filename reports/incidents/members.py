@@ -91,7 +91,8 @@ def may_have_spoken(signs: Signs, loss: Loss) -> bool:
 def losses(signs: Signs) -> list[Loss]:
     """Members that a broker heard nothing of for their session, but those whose coordinator had gone away.
 
-    Nor those that did nothing but join again meanwhile (`shared_groups.clusters_of_connect`): they live. Also those
+    Nor those that did nothing but join again meanwhile (`shared_groups.clusters_of_connect`): they live; nor those that
+    had said that they go. Also those
     whose session ended while their group rebalanced for another reason: as with a process that is killed, and
     replaced at once.
     """
@@ -122,8 +123,19 @@ def losses(signs: Signs) -> list[Loss]:
             for one in of_row
             if joins_on.get((row["group_id"], one.client_id), one.expelled) >= one.expelled
             and not _by_coordinator(signs, of_brokers, one)
+            and not _stepped_out(signs, one)
         ]
     return found
+
+
+def _stepped_out(signs: Signs, loss: Loss) -> bool:
+    """Whether a static member had said that it goes (KIP-848), and did not come back in time: it was stopped."""
+    if loss.last_word is not None:
+        return False
+    events = reversed(signs.events_of_group(loss.rebalance["group_id"]))
+    member = loss.rebalance["trigger_member"]
+    last = next((row for row in events if row["member_id"] == member and row["at"] <= loss.expelled), None)
+    return last is not None and last["event"] == EventKind.LEFT
 
 
 def _least_silence(signs: Signs, loss: Loss) -> float:

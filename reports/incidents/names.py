@@ -1,4 +1,4 @@
-"""Names of brokers that clients cannot resolve, or that mean themselves: no connect that is in sight fails."""
+"""Places of brokers that clients never try: names that do not resolve, or mean themselves, addresses nobody has."""
 
 from __future__ import annotations
 
@@ -36,6 +36,7 @@ _ASKING = frozenset(
 )
 """What a client asks any broker, before it knows where those are that it needs."""
 
+_OFF = frozenset({"broker_unlisted", "broker_fenced"})  # events of brokers that are known to be gone
 _OWN_NAMES = frozenset({"localhost", "localhost.localdomain", "ip6-localhost", "ip6-loopback"})
 _ADVICE = (
     "Look whether the client's host resolves the name (getent hosts NAME); its log says so, too (Java: "
@@ -46,6 +47,10 @@ _ADVICE_OWN = (
     "Set advertised.listeners of the brokers to an address or a name by which clients reach them: they take what "
     "brokers advertise, whatever bootstrap.servers says. Clients inside and outside of a container network need a "
     "listener each."
+)
+_ADVICE_NOBODY = (
+    "Compare advertised.listeners of the broker with its address. A client sends nothing to an address of its own "
+    "network that no host answers for (ARP: ip neigh shows FAILED); if the broker has that address, look for its host."
 )
 
 
@@ -72,22 +77,40 @@ def unresolved(signs: Signs) -> Iterator[Incident]:
 
     A client that cannot resolve a name sends nothing to it: what shows is that it never goes on from the broker that
     it began with. It may have gone where the capture does not see it, unless brokers that it was told of are in sight.
+    So with addresses to which nobody sends anything, while clients come back for them again and again.
     """
     clusters: dict[str | None, dict[str, list[Row]]] = defaultdict(lambda: defaultdict(list))
     for row in signs.placing:
         clusters[row["cluster_id"]][str(row["node_id"])].append(row)
-    named = {
-        cluster: nodes
-        for cluster, nodes in clusters.items()
-        if all(any(_is_elsewhere(row["host"]) for row in rows) for rows in nodes.values())
-        and len({any(row["event"] == "broker_found" for row in rows) for rows in nodes.values()}) == 1
-    }
-    asking = _asking_in_vain(signs) if named else []
-    for nodes in named.values():
+    never_tried: list[tuple[list[Row], set[str]]] = []  # what was told of brokers, and who told of their cluster
+    for nodes in clusters.values():
+        of_each = list(nodes.values())
+        if not (
+            all(any(_is_elsewhere(row["host"]) for row in rows) for rows in of_each)
+            and len({any(row["event"] == "broker_found" for row in rows) for rows in of_each}) == 1
+        ):
+            of_each = _out_of_sight(signs, of_each)
         tellers = {row["told_by"] for rows in nodes.values() for row in rows}
+        if told := [row for rows in of_each for row in rows]:
+            never_tried.append((told, tellers))
+    asking = _asking_in_vain(signs) if never_tried else []
+    for told, tellers in never_tried:
         mine = [one for one in asking if len(clusters) == 1 or not tellers.isdisjoint(one.brokers)]
         if mine:
-            yield _unresolved(signs, nodes, mine)
+            yield _unresolved(signs, told, mine)
+
+
+def _out_of_sight(signs: Signs, nodes: Sequence[list[Row]]) -> list[list[Row]]:
+    """Brokers that are listed at addresses to which nobody sends anything, of a cluster that has others in sight."""
+    tried = {broker for _, broker, *_ in signs.parties}
+    off = {(row["cluster_id"], row["node_id"]) for row in signs.events if row["event"] in _OFF}
+    aside = [
+        rows
+        for rows in nodes
+        if not any(_is_elsewhere(row["host"]) or without_port(row["host"]) in tried for row in rows)
+        and not any((row["cluster_id"], row["node_id"]) in off for row in rows)
+    ]
+    return aside if len(aside) < len(nodes) else []
 
 
 def _is_elsewhere(place: str) -> bool:
@@ -101,23 +124,29 @@ def _is_own_host(place: str) -> bool:
     return host.lower() in _OWN_NAMES if is_name(host) else ip_address(host).is_loopback
 
 
-def _unresolved(signs: Signs, nodes: Mapping[str, Sequence[Row]], asking: Sequence[_Asking]) -> Incident:
-    told = [row for rows in nodes.values() for row in rows if _is_elsewhere(row["host"])]
-    places = sorted({row["host"] for row in told})
-    own = all(map(_is_own_host, places))
-    why = f"the {'name does' if len(places) == 1 else 'names do'} not seem to resolve there"
+def _unresolved(signs: Signs, told: Sequence[Row], asking: Sequence[_Asking]) -> Incident:
+    aside = [row for row in told if _is_elsewhere(row["host"])]
+    places = sorted({row["host"] for row in aside or told})
+    if not aside:
+        why = "no host has it in their network, or the capture does not see the way there"
+        advice, sure = _ADVICE_NOBODY, Certainty.GUESSED
+    elif all(map(_is_own_host, places)):
+        why, advice, sure = "to each of them that is its own host", _ADVICE_OWN, Certainty.CERTAIN
+    else:
+        do = "name does" if len(places) == 1 else "names do"
+        why, advice, sure = f"the {do} not seem to resolve there", _ADVICE, Certainty.LIKELY
     since, until = min(one.since for one in asking), max(one.until for one in asking)
     who = listed([f"{one.client_id} ({one.client})" for one in asking])
     asked = sum(one.asked for one in asking)
-    found = any(row["event"] == "broker_found" for rows in nodes.values() for row in rows)
+    found = any(row["event"] == "broker_found" for row in told)
     names = sorted({one.client_id for one in asking})
     seen = "others in this capture do" if found else "nobody in this capture does"
     return Incident(
         kind=IncidentKind.UNREACHABLE_LISTENER,
         severity=Severity.CRITICAL,
-        certainty=Certainty.CERTAIN if own else Certainty.LIKELY,
+        certainty=sure,
         subjects=(
-            *(Subject(Role.BROKER, node_id) for node_id in sorted(nodes)),
+            *(Subject(Role.BROKER, node_id) for node_id in sorted({str(row["node_id"]) for row in told})),
             *(Subject(Role.HOST, place) for place in [*places, *sorted({without_port(place) for place in places})]),
             *(
                 Subject(Role.HOST, without_port(broker))
@@ -128,13 +157,12 @@ def _unresolved(signs: Signs, nodes: Mapping[str, Sequence[Row]], asking: Sequen
         ),
         started=since,
         ended=None,
-        headline=f"{who} never connected to {listed(places)}, which brokers advertise, though asking for brokers "
-        f"{counted(asked, 'time')} from {clock(since)} to {clock(until)}: "
-        f"{'to each of them that is its own host' if own else why}",
+        headline=f"{who} {'never connected' if aside else 'is not seen to connect'} to {listed(places)}, which brokers "
+        f"advertise, though asking for brokers {counted(asked, 'time')} from {clock(since)} to {clock(until)}: {why}",
         evidence=(
             *(
                 Weighed(f"told as a broker's address by {row['told_by']}", row["packet"], row["at"], 0.6)
-                for row in told[:5]
+                for row in (aside or told)[:5]
             ),
             *(
                 Weighed(
@@ -145,9 +173,9 @@ def _unresolved(signs: Signs, nodes: Mapping[str, Sequence[Row]], asking: Sequen
                 )
                 for one in asking[:5]
             ),
-            Weighed(f"connects to these names: {seen}", None, None, 0.5),
+            Weighed(f"connects to these {'names' if aside else 'addresses'}: {seen}", None, None, 0.5),
         ),
-        advice=_ADVICE_OWN if own else _ADVICE,
+        advice=advice,
         cost_ms=(until - since) / MILLISECOND_NS,
         effects=(Effect("clients", f"{counted(len(asking), 'client')} did no work", len(asking)),),
         findings=signs.explained(("metadata_storm",), since, until, clients=names),

@@ -501,6 +501,15 @@ def test_lost_members_as_a_whole(count: int, weight: float, certainty: str) -> N
     )
 
 
+@pytest.mark.parametrize(
+    ("events", "lost"), [([("left", 0)], 0), ([("left", 0), ("joined", 1)], 1), ([("left", 9)], 1)]
+)
+def test_a_static_member_that_had_said_that_it_goes_was_not_lost(events: list[tuple[str, int]], lost: int) -> None:
+    history = rebalances(5, trigger="session_timeout", trigger_member="a~1")
+    history.events.extend(Event("g", at(second), kind, "a~1") for kind, second in events)
+    assert len(of_kind("member_lost", history)) == lost
+
+
 def test_a_tight_session_timeout_as_a_whole() -> None:
     said = Conversation()
     said.join(0, "a~1", generation=1, session=10_000)

@@ -34,7 +34,7 @@ def test_an_instance_id_of_two_processes_as_a_whole() -> None:
             Observation("ConsumerGroupHeartbeat of e (host-of-e) answered UNRELEASED_INSTANCE_ID", 12, at(3)),
         ],
         0.8,
-        ["a", "b", "c", "e"],
+        ["b", "e"],
     )
 
 
@@ -99,6 +99,21 @@ def test_a_group_of_another_type_lets_nobody_in(error: str, request_: dict[str, 
     assert len(found) == (told is not None)
     if told is not None:
         assert found[0].title.startswith(f"b cannot join: it {told}")
+
+
+@pytest.mark.parametrize(
+    ("api", "advice"),
+    [
+        ("ConsumerGroupHeartbeat", "set group.protocol=classic"),
+        ("ShareGroupHeartbeat", "share.version=1"),
+        ("StreamsGroupHeartbeat", "streams.version=1"),
+    ],
+)
+def test_what_to_do_about_a_protocol_that_is_not_there_is_that_of_the_protocol(api: str, advice: str) -> None:
+    said = Conversation()
+    said.say(0, api, "b", {"memberEpoch": 0}, {}, error="UNSUPPORTED_VERSION")
+    (found,) = of_kind("join_refused", GroupHistory(), said)
+    assert advice in found.advice
 
 
 def test_a_client_without_an_id_is_a_question_mark() -> None:

@@ -23,6 +23,7 @@ from tests.reports.incidents.tables_of import (
     only,
     rebalance,
     seconds,
+    silence,
 )
 
 TIMES = int(threshold("gives_up"))
@@ -62,6 +63,21 @@ def test_a_consumer_that_does_not_wait_for_its_fetches() -> None:
     assert [effect.text for effect in one.effects] == ["3 connections closed for it", "2 rebalances"]
     assert one.findings == {churn["id"]}
     assert "was answered after 3.0 s, to a socket that was closed; after 800 ms it had another" in one.evidence[0].text
+
+
+def test_a_broker_that_answers_nobody_is_the_trouble_itself() -> None:
+    connections, exchanges = given_up(waits=2, took=6)
+    stood_still = silence(B1, 9, 40, asked=20, acknowledged=20, waiting_clients=["c1"], waiting=3)
+    told = found(connections=[STAYS, *connections], exchanges=exchanges, silences=[stood_still])
+    assert "timeout_too_short" not in {one.kind for one in told}
+
+
+def test_brokers_do_not_wait_long_for_each_other() -> None:
+    connections, exchanges = given_up()
+    connections = [one | {"client": B2, "client_id": "2"} for one in (STAYS, *connections)]
+    assert len(found(connections=connections, exchanges=exchanges)) == 1
+    served = connection(2, H1, broker=B2, opened=1)  # so it is a broker
+    assert found(connections=[served, *connections], exchanges=exchanges) == []
 
 
 @pytest.mark.parametrize(

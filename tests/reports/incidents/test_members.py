@@ -458,6 +458,13 @@ def test_who_only_joins_again_is_not_lost(subject: str, client: str, since: floa
         assert len([one for one in lost(row, findings=[apart]) if one.kind != "group_shared"]) == told
 
 
+def test_a_static_member_that_had_said_that_it_goes_was_stopped() -> None:
+    left = group_event("left", 30, member_id="c1-id", client_id="c1", client=H1, detail="static")
+    assert lost(group_events=[left]) == []
+    (one,) = lost(group_events=[left, SILENT | {"at": at(33)}])  # and came back in between
+    assert "c1" in one.headline
+
+
 def test_who_dies_again_and_again_is_back_when_the_last_time_is_over() -> None:
     deaths, times = range(6), 20
     silent = [SILENT | {"at": at(30 + times * n), "member_id": f"c1-{n}"} for n in deaths]

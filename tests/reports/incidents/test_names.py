@@ -69,7 +69,9 @@ REACHED = [event("broker_found", 1, node_id=n, host=f"{host}:9092") for n, host 
         (asked(VAIN), NAMED, True),
         (asked(VAIN), [*NAMED, *REACHED], True),  # others reach the brokers, so they are in sight
         (asked(VAIN), [*NAMED, *SEEN], False),  # it may be with the one that is not in sight
-        (asked(VAIN), BROKERS, False),  # by address
+        (asked(VAIN), BROKERS[:1], False),  # by address
+        (asked(VAIN), BROKERS, True),  # one that nobody goes to
+        (asked(VAIN), [*BROKERS, event("broker_unlisted", 9, node_id=2)], False),  # it is gone
         (asked(VAIN | {"JoinGroup": 1}), NAMED, False),
         (asked({"Metadata": 99, "ApiVersions": 9}), NAMED, False),  # a monitor
         (asked({"Metadata": 5, "FindCoordinator": 4}), NAMED, False),
@@ -108,3 +110,13 @@ def test_errors_of_another_host_with_that_client_id_do_not_matter() -> None:
     connections = [connection(1, opened=5, closed=60), connection(2, H2, opened=5)]
     tables = {"latency": [*asked(VAIN), *busy], "cluster_events": NAMED, "connections": connections}
     assert only(**tables, error_histogram=[refused]).headline.startswith(f"c1 ({H1}) never connected to ")
+
+
+def test_an_address_that_nobody_goes_to_is_guessed_unless_others_are_there() -> None:
+    mine = [connection(1, opened=5, closed=60)]
+    one = only(latency=asked(VAIN), connections=mine, cluster_events=BROKERS)
+    assert (one.kind, one.certainty, names(one)[0]) == ("unreachable_listener", "guessed", "2")
+    assert f"c1 ({H1}) is not seen to connect to {B2}:9092, which brokers advertise, though" in one.headline
+    assert "advertised.listeners" in one.advice
+    others = connection(2, H2, broker=B2, client_id="c2", opened=5)
+    assert found(latency=asked(VAIN), connections=[*mine, others], cluster_events=BROKERS) == []
