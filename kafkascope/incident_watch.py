@@ -35,12 +35,16 @@ SHARE_BESIDE = 9
 """The same where other things are counted and shown: a look holds these up."""
 _COLUMNS = {name: schema.names for name, schema in SCHEMAS_WITH_VIEWS.items() if name != "records"}
 """Of what is looked at; whatever is shown may need more."""
+_LATER_NS = 10 * SECOND_NS  # that an incident went on for longer than was told is told from here on
 _SAME_NS = 60 * SECOND_NS  # as a window moves on, the begin of what goes on may seem to be a little later
+
+
+_GRAVITY = list(Severity)
 
 
 @dataclass(frozen=True, slots=True)
 class News:
-    """An incident that is told: for the first time, or because it is over."""
+    """An incident that is told: for the first time, because it is over, or as there is more of it than was told."""
 
     incident: Incident
     is_over: bool
@@ -184,36 +188,61 @@ def _looked_at(tables: Mapping[str, pa.Table]) -> Tables:
     return {name: rows.select(_COLUMNS[name]) for name, rows in tables.items() if name in _COLUMNS}
 
 
+@dataclass(slots=True)
+class _Telling:
+    """An incident that was told."""
+
+    told: Incident  # as it was then
+    latest: Incident
+
+    def goes_on(self) -> bool:
+        """Whether there is more of it than was told: it is over now, or is graver, or went on after all."""
+        told, now = self.told, self.latest
+        if _GRAVITY.index(now.severity) < _GRAVITY.index(told.severity):
+            return True
+        return now.ended is not None and (told.ended is None or now.ended > told.ended + _LATER_NS)
+
+
 class Told:
     """What has been told of incidents."""
 
     def __init__(self) -> None:
         self._seen: list[Incident] = []  # in the look before
-        self._told: list[tuple[Incident, bool]] = []  # and whether it was told to be over
+        self._told: list[_Telling] = []
 
     @property
     def going_on(self) -> list[Incident]:
         """What the last look saw of those that were told, if it is not over."""
-        told = [one for one, _ in self._told]
+        told = [known.latest for known in self._told]
         return [one for one in self._seen if one.ended is None and any(is_same(one, other) for other in told)]
 
     def news(self, found: Iterable[Incident], *, is_end: bool = False) -> list[News]:
-        """What is new: incidents that the look before had too, or that are over; and told ones that are over now."""
+        """What is new: incidents that the look before had too, or that are over; and what there is more of told ones.
+
+        One that was told with its end and goes on, again and again, is told once more when two looks find the same end.
+        """
         news = []
         seen = list(found)
-        told, before = _known([one for one, _ in self._told], seen), _known(self._seen, seen)
+        told, before = _known([known.latest for known in self._told], seen), _known(self._seen, seen)
         for number, one in enumerate(seen):
-            if (known := told.get(number)) is None:
+            if (place := told.get(number)) is None:
                 if is_end or one.ended is not None or number in before:
-                    self._told.append((one, one.ended is not None))
+                    self._told.append(_Telling(one, one))
                     news.append(News(one, False))
-            else:
-                was_over = self._told[known][1]
-                self._told[known] = one, was_over or one.ended is not None
-                if one.ended is not None and not was_over:
-                    news.append(News(one, True))
+                continue
+            known = self._told[place]
+            known.latest = one
+            is_settled = is_end or known.told.ended is None or self._had(before.get(number), one)
+            if is_settled and known.goes_on():
+                known.told = one
+                news.append(News(one, one.ended is not None))
         self._seen = seen
         return news
+
+    def _had(self, place: int | None, one: Incident) -> bool:
+        """Whether the look before found one as it is now."""
+        before = None if place is None else self._seen[place]
+        return before is not None and (before.ended, before.severity) == (one.ended, one.severity)
 
 
 def _known(before: Sequence[Incident], seen: Sequence[Incident]) -> dict[int, int]:

@@ -37,6 +37,7 @@ from kafkascope.reports.rows.topic_mentions import TOPICS, resolve_mentions
 from kafkascope.reports.vocabulary.issue_kinds import (
     BODIES_SKIPPED,
     CAPTURE_NOT_WRITTEN,
+    INTERFACE_FAILED,
     ISSUE_KINDS,
     KERNEL_DROPS,
     PACKETS_CUT,
@@ -573,6 +574,8 @@ class Listening:
         )
         if unwritten is not None:
             lost[CAPTURE_NOT_WRITTEN] = unwritten.count
+        failures = [one for one in self._source.issues if one.kind == INTERFACE_FAILED]
+        lost[INTERFACE_FAILED] = sum(one.count for one in failures)
         now = self._clock()
         if lost == self._told or (now - self._told_at < BETWEEN_NEWS_S and not at_end):
             return
@@ -587,11 +590,13 @@ class Listening:
                 text = f"of {counted(count, 'packet')} only the first bytes were taken ({in_all:,} in all){advice}"
             elif kind == BODIES_SKIPPED:
                 text = f"the bodies of {counted(count, 'exchange')} were skipped ({in_all:,} in all){advice}"
+            elif kind == INTERFACE_FAILED:
+                text = "; ".join(one.detail for one in failures)
             else:
                 assert unwritten is not None
                 text = f"{count:,} {unwritten.detail} ({in_all:,} in all)"
             yield Loss(kind, at, count, in_all, text)
-            advice = ""
+            advice = "" if kind in _TOO_FAST else advice
 
     def remarks(self) -> Iterator[str]:
         """What was captured, what the kernel dropped, what was in it, and what could not be read."""

@@ -9,6 +9,7 @@ BODIES_SKIPPED = "bodies_skipped"
 KERNEL_DROPS = "kernel_drops"
 PACKETS_CUT = "packets_cut"
 CAPTURE_NOT_WRITTEN = "capture_not_written"
+INTERFACE_FAILED = "interface_failed"
 
 
 LIMITED = frozenset(
@@ -52,7 +53,7 @@ ISSUE_KINDS: dict[str, IssueKind] = {
     "secrets_left_out": IssueKind(
         "secrets of TLS sessions were too many to keep", "what connections carry whose secrets these are is missing"
     ),
-    "interface_failed": IssueKind(
+    INTERFACE_FAILED: IssueKind(
         "a network interface went down or away", "packets of it are missing from then on, or until it was up again"
     ),
     KERNEL_DROPS: IssueKind("the kernel dropped packets, as they came too fast", _AROUND),

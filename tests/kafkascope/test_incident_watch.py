@@ -189,6 +189,31 @@ def test_what_ends_is_told_again() -> None:
     assert told.news([over]) == []
 
 
+def test_what_goes_on_though_it_was_told_to_be_over_is_told_when_its_end_is_known() -> None:
+    first, later, last = (replace(DOWN, ended=end * SECOND_NS) for end in (1010, 1030, 1050))
+    told = Told()
+    told.news([first])
+    assert told.news([later]) == []
+    assert told.news([last]) == []
+    assert told.news([last]) == [News(last, True)]
+    assert told.news([last]) == []
+    assert told.news([first]) == []  # as old rows are forgotten
+    assert told.news([replace(last, ended=1059 * SECOND_NS)], is_end=True) == []  # no more than before
+
+
+def test_what_becomes_graver_is_told_again() -> None:
+    warning, over = replace(DOWN, severity=Severity.WARNING), replace(DOWN, ended=1010 * SECOND_NS)
+    told = Told()
+    told.news([warning])
+    assert told.news([warning]) == [News(warning, False)]
+    assert told.news([DOWN]) == [News(DOWN, False)]
+    assert told.news([DOWN]) == []
+    assert told.news([over]) == [News(over, True)]
+    told = Told()
+    told.news([replace(over, severity=Severity.WARNING)])
+    assert told.news([over], is_end=True) == [News(over, True)]
+
+
 @pytest.mark.parametrize(("later_s", "same"), [(60, True), (61, False)])
 def test_the_same_trouble_later_is_another_incident(later_s: int, same: bool) -> None:
     over = replace(DOWN, ended=1010 * SECOND_NS)

@@ -547,6 +547,8 @@ def test_an_interface_that_goes_away_ends_it(host: Host) -> None:
 def test_one_of_two_interfaces_that_goes_away_is_told_and_the_other_goes_on(host: Host) -> None:
     sniff = host.sniff("--iface", "lo", "--iface", "veth0", "--json")
     subprocess.run(["ip", "-n", host.name, "link", "delete", "veth0"], check=True)
+    told = json.loads(line_of(sniff.stdout))
+    assert (told["issue"], told["detail"]) == ("interface_failed", "veth0: the interface is gone")
     clients, _ = host.clients("produce")
     leave(clients)
     sniff.send_signal(signal.SIGINT)
@@ -559,12 +561,12 @@ def test_one_of_two_interfaces_that_goes_away_is_told_and_the_other_goes_on(host
 def test_an_interface_that_comes_up_again_is_heard_again(host: Host) -> None:
     for name in ("veth1", "veth0"):
         subprocess.run(["ip", "-n", host.name, "link", "set", name, "up"], check=True)
-    sniff = host.sniff("--iface", "veth0", "-f", "ip")
+    sniff = host.sniff("--iface", "veth0", "-f", "ip", "--json")
     for state in ("down", "up"):
         subprocess.run(["ip", "-n", host.name, "link", "set", "veth0", state], check=True)
     host.start(sys.executable, "-c", PACKET).communicate(timeout=PATIENCE_S)
     shown, remarks = ended(sniff, signal.SIGINT)
-    assert shown == []
+    assert [(one["issue"], one["detail"]) for one in shown] == [("interface_failed", "veth0: Network is down")]
     assert "veth0: Network is down" in remarks
     assert packets_captured(remarks) == 1
 
