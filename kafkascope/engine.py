@@ -180,7 +180,7 @@ class Engine:
 
     @property
     def remarkable(self) -> list[Issue]:
-        """Faults of ours, and limits of connections that were reached; they are among the rows of issues too."""
+        """Faults of ours, limits that were reached, damaged records; they are among the rows of issues too."""
         of_views = (replace(issue, connection=None) for issue in self._faults_of_views)
         of_others = (issue for other in self._others for issue in other.remarkable)
         return [*self._builder.remarkable, *self._limited, *of_views, *of_others]

@@ -104,6 +104,10 @@ def run(command: Callable[..., Any]) -> None:
         with suppress(OSError):
             remark(failure(error))
         sys.exit(INCOMPLETE)
+    except MemoryError as error:
+        _discard_output()
+        remark(f"there is not enough memory ({str(error) or 'none is left'}): give more, or let fewer processes read")
+        sys.exit(INCOMPLETE)
     except KeyboardInterrupt:
         sys.exit(INTERRUPTED)
 

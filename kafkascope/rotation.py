@@ -167,7 +167,7 @@ class Rotation:
             if taken.file.bytes == seen.size and is_prefix(taken.file, seen):
                 self._done.add(seen)  # under another name
                 return None
-            if _uncompressed(name) == _name(taken.file.file) and _has_become(taken.file, seen):
+            if _has_become(taken.file, seen):
                 self._done.add(seen)
                 return None
         time = self._first_time(seen)
@@ -202,10 +202,10 @@ class Rotation:
         if seen not in self._whole:
             try:
                 reader = FileReader(seen.path)
-            except SourceError:  # it has just been removed
+                for _ in reader:
+                    pass
+            except SourceError:  # it has just been removed, or is being written anew
                 return False
-            for _ in reader:
-                pass
             self._whole[seen] = not any(issue.kind in _CUT for issue in reader.issues)
         if not self._whole[seen]:
             self.said.append(
@@ -237,18 +237,25 @@ def _uncompressed(path: str) -> str | None:
 
 
 def _has_become(file: CapturedFile, seen: Seen) -> bool:
-    """Whether this is a file that was taken, compressed."""
-    return file.bytes is not None and file.digest is not None and is_compressed(seen.path, file.bytes, file.digest)
+    """Whether this is a file that was taken, compressed (`tcpdump -z gzip`). Of one with its name all is read."""
+    if file.bytes is None or file.digest is None or _uncompressed(_name(origin_name(seen.path))) != _name(file.file):
+        return False
+    return is_compressed(seen.path, file.bytes, file.digest)
 
 
 def gone(files: Iterable[CapturedFile], entries: Sequence[Seen]) -> list[CapturedFile]:
-    """Those of some files that are not among these."""
-    return [file for file in files if not any(_may_be(file, seen) and is_prefix(file, seen) for seen in entries)]
+    """Those of some files that are not among these, compressed or not."""
+    return [
+        file
+        for file in files
+        if not any((_may_be(file, seen) and is_prefix(file, seen)) or _has_become(file, seen) for seen in entries)
+    ]
 
 
 def lack_names(files: Iterable[CapturedFile], entries: Iterable[Seen]) -> bool:
     """Whether one of some files is not there under its name: at once, where `gone` reads of each."""
-    return not {_name(file.file) for file in files} <= {_name(origin_name(seen.path)) for seen in entries}
+    names = [_name(origin_name(seen.path)) for seen in entries]
+    return not {_name(file.file) for file in files} <= {*names, *map(_uncompressed, names)}
 
 
 def _may_be(file: CapturedFile, seen: Seen) -> bool:

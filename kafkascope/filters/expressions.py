@@ -111,6 +111,18 @@ def _reads_bodies(expression: Expression) -> bool:
     return not columns(expression).isdisjoint(("request", "response"))
 
 
+def _alike(values: pa.Array, value: Value) -> tuple[pa.Array, Value]:
+    """Values and what they are compared with, of one type where one of both is floating.
+
+    Arrow refuses to compare whole numbers with floating ones if it cannot represent them exactly.
+    """
+    if pa.types.is_floating(values.type) and not isinstance(value, str):
+        return values, float(value)
+    if isinstance(value, float) and pa.types.is_integer(values.type):
+        return values.cast(pa.float64(), safe=False), value
+    return values, value
+
+
 def _mask(condition: Condition, values: pa.Array) -> Bool:
     ignore_case = condition.field.is_word
     if condition.comparison == EXISTS:
@@ -118,7 +130,7 @@ def _mask(condition: Condition, values: pa.Array) -> Bool:
         masks = [pc.is_valid(values) if nothing is None else pc.not_equal(values, nothing)]
     else:
         holds = COMPARISONS[condition.comparison].holds
-        masks = [holds(values, value, ignore_case) for value in condition.values]
+        masks = [holds(*_alike(values, value), ignore_case) for value in condition.values]
     found = [pc.fill_null(mask, False).to_numpy(zero_copy_only=False) for mask in masks]
     result: Bool = np.logical_or.reduce(found)
     return result

@@ -102,8 +102,9 @@ class Field:
             values = [value for value in map(_AS[kind], leaves(json.loads(body), self.path)) if value is not None]
             found += values
             rows += [place] * len(values)
-        of_floats = kind is Kind.NUMBER and any(isinstance(value, float) for value in found)
-        return Values(pa.array(found, pa.float64() if of_floats else _ARROW[kind]), np.array(rows, np.int64))
+        if kind is Kind.NUMBER and any(isinstance(value, float) for value in found):
+            return Values(pa.array(map(float, found), pa.float64()), np.array(rows, np.int64))
+        return Values(pa.array(found, _ARROW[kind]), np.array(rows, np.int64))
 
 
 def body_field(name: str) -> Field | None:

@@ -86,7 +86,7 @@ def find_java() -> Java:
     says = answer.stderr + answer.stdout
     version = _java_version(says)
     if answer.returncode or version is None:
-        raise SparkUnavailableError(f"{java} -version failed: {answer.stderr.strip()[:200]}. {advice}.")
+        raise SparkUnavailableError(f"{java} -version failed: {says.strip()[:200] or 'it says nothing'}. {advice}.")
     if version < OLDEST_JAVA:
         raise SparkUnavailableError(f"{java} is Java {version}. {advice}.")
     return Java(java, says)
@@ -223,16 +223,18 @@ def _start(master: str | None, settings: Mapping[str, str]) -> tuple[Any, Scratc
         os.environ.setdefault("PYSPARK_PYTHON", python)
     try:
         context = SparkContext(conf=conf, gateway=gateway)
+        # It would print that a JVM that has ended has hung up; who waits for the JVM hears of that otherwise.
+        context._accumulatorServer.handle_error = lambda *_: None
+        return SparkSession(context), scratch  # which needs a context that no master has turned away meanwhile
     except Exception as error:
         message = f"Spark did not start on {conf.get('spark.master')}: {reason(error)}"
+        if "stopped SparkContext" in message:  # as one is whose master has not answered for a minute
+            message += " Look whether a master answers there (its address, its log)."
         if scratch is None:
             raise SparkUnavailableError(message) from error
         _end_jvm(gateway)
         log = scratch.kept_log()
         raise SparkUnavailableError(f"{message} (all of it: {log})", log) from error
-    # It would print that a JVM that has ended has hung up; who waits for the JVM hears of that otherwise.
-    context._accumulatorServer.handle_error = lambda *_: None
-    return SparkSession(context), scratch
 
 
 def _with_attempts(master: str, attempts: str | None) -> str:

@@ -22,7 +22,8 @@ LONGEST_TEXT = 2000
 _HIDDEN = f"[{HIDDEN_CLASS}]"
 
 
-_LONG_WORD = re.compile(rf"\S{{{LONGEST_NAME},}}[^\s:;,.)]")  # without what ends a part of a sentence
+_LONG_WORD = re.compile(rf"\S{{{LONGEST_NAME + 1},}}")
+_ENDS = ":;,.)"  # of parts of a sentence
 
 
 _HEAD, _TAIL = 160, 40  # of what is shortened: ends tell apart what begins alike, as member ids do
@@ -53,13 +54,18 @@ def shown_text(text: str) -> str:
     text = safe_text(text)
     if len(text) <= LONGEST_NAME:
         return text
-    text = _LONG_WORD.sub(lambda word: _shortened(word[0], 1), text)
+    text = _LONG_WORD.sub(_shortened_word, text)
     return text if len(text) <= LONGEST_TEXT else _shortened(text, 5)
 
 
 def shown_html(text: str) -> str:
     """One text as it is shown to people, as HTML."""
     return html.escape(shown_text(text))
+
+
+def _shortened_word(found: re.Match[str]) -> str:
+    word = found[0].rstrip(_ENDS)
+    return found[0] if len(word) <= LONGEST_NAME else _shortened(word, 1) + found[0][len(word) :]
 
 
 def _shortened(text: str, times: int) -> str:

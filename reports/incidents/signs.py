@@ -65,7 +65,7 @@ _OF_BROKERS = re.compile(
     r"|(?:AddPartitionsManager|NetworkPartitionMetadataClient|Persister)-client-\d+|\d+)$"
 )
 _MOST_HOSTS = 100  # of one client id, as subjects of one incident
-_COORDINATOR = re.compile(r"(\S+) \(node \S+\)$")  # of coordinator_found; the latter one of coordinator_moved
+_COORDINATOR = re.compile(r"(?<!\S)(\S+) \(node \S+\)$")  # of coordinator_found; the latter one of coordinator_moved
 _ERROR_ORDER = ("error", "api", "topic", "partition", "client_id", "broker", "group_id", "member_id")
 _REBALANCE = (
     "group_id",

@@ -45,7 +45,7 @@ from kafkascope.reports.rows.request_terms import RequestTerms
 from kafkascope.reports.rows.roles import TOPIC, TOPIC_ID
 from kafkascope.reports.rows.told_offsets import told_offsets
 from kafkascope.reports.rows.topic_mentions import TOPICS, topic_mentions
-from kafkascope.reports.vocabulary.issue_kinds import BODIES_SKIPPED, INTERNAL_ERROR, LIMITED
+from kafkascope.reports.vocabulary.issue_kinds import BODIES_SKIPPED, INTERNAL_ERROR, LIMITED, OF_RECORDS
 from kafkascope.reports.vocabulary.tables import CONNECTIONS, EXCHANGES
 from kafkascope.sniffer.columns import Bool, ConnectionRow, Exchanges
 from kafkascope.sniffer.issues import Issue, IssueLog
@@ -133,7 +133,9 @@ class TableBuilder:
         self._introductions: dict[int, Introduction] = {}
         self.topic_names = TopicNames()
         self.issues = IssueLog()
-        self.remarkable = IssueLog()  # faults of ours and limits that were reached, of all connections together
+        self.remarkable = (
+            IssueLog()
+        )  # faults of ours, limits that were reached, damaged records: of all connections together
 
     def observe(
         self, exchanges: Exchanges, endpoints: Mapping[int, Endpoint], *, hurried: bool = False
@@ -203,7 +205,7 @@ class TableBuilder:
 
     def _count(self, issue: Issue) -> None:
         self.issues.add(issue)
-        if issue.kind == INTERNAL_ERROR or issue.kind in LIMITED:
+        if issue.kind == INTERNAL_ERROR or issue.kind in LIMITED | OF_RECORDS:
             self._note(issue)
 
     def _note(self, issue: Issue) -> None:

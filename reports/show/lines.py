@@ -97,7 +97,7 @@ def lines(exchanges: pa.Table, colour: bool = False, verbose: bool = False) -> p
 def _key_fields(exchanges: pa.Table, paint: Any) -> Any:
     """``  conn=12 number=3 id=77 packets=40/44 group=orders``: what is null is left out."""
     packets = pc.binary_join_element_wise(
-        exchanges["request_packet"].cast(pa.string()), exchanges["response_packet"].cast(pa.string()), "/"
+        *(pc.fill_null(exchanges[name].cast(pa.string()), "-") for name in ("request_packet", "response_packet")), "/"
     )
     throttle = exchanges["throttle_ms"]
     decoded = exchanges["decoded"]

@@ -16,6 +16,8 @@ LIMITED = frozenset(
     {"too_many_connections", "too_many_bytes", "too_many_waiting", "body_too_large", "compression_bomb"}
 )
 """Kinds that tell that one of `decoders.limits.Limits` was reached."""
+OF_RECORDS = frozenset({"bad_crc", "bad_batch"})
+"""Kinds that tell that records are damaged, of exchanges that are not."""
 
 
 @dataclass(frozen=True, slots=True)

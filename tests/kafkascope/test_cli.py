@@ -237,6 +237,14 @@ def test_a_closed_pipe_ends_it_quietly() -> None:
     assert done.stdout.count("\n") == 1
 
 
+def test_records_that_are_damaged_are_told(command: Command, tmp_path: Path) -> None:
+    file = tmp_path / "damaged.pcap"
+    file.write_bytes(Path(JOINS).read_bytes().replace(b"value 7 of p1", b"value 8 of p1", 1))
+    done = command("sniff", "-r", str(file), "--records")
+    assert "a batch whose checksum is wrong; effect: its records may be damaged" in done.stderr
+    assert "checksum" not in command("sniff", "-r", JOINS, "--records").stderr
+
+
 @pytest.mark.parametrize("called", ["kafkascope apis Fetch", "sniff --help", "sniff -r {joins}"])
 def test_a_reader_that_has_gone_is_no_failure(called: str) -> None:
     gone = f"{BIN}/{called.format(joins=JOINS)} | true; echo ${{PIPESTATUS[0]}}"

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kafkascope.rotation import QUIET_S, Next, Rotation, gone, listing
+from kafkascope.rotation import QUIET_S, Next, Rotation, gone, lack_names, listing
 from kafkascope.sniffer.origins import CapturedFile
 from kafkascope.sniffer.sources.files import captured_file
 from tests.kafkascope.test_following import HEADER, JOINS, pieces
@@ -129,7 +129,14 @@ def test_what_is_gone_is_told_by_content(tmp_path: Path) -> None:
     assert gone([known], listing(str(tmp_path))) == []
     file.write_bytes(content[2])
     assert gone([known], listing(str(tmp_path))) == [known]
+    packed = tmp_path / "c.pcap.gz"
+    packed.write_bytes(gzip.compress(content[0]))  # as `tcpdump -z gzip` leaves it
     file.unlink()
+    assert gone([known], listing(str(tmp_path))) == []
+    assert not lack_names([known], listing(str(tmp_path)))
+    packed.write_bytes(gzip.compress(content[2]))
+    assert gone([known], listing(str(tmp_path))) == [known]
+    packed.unlink()
     assert gone([known], listing(str(tmp_path))) == [known]
 
 

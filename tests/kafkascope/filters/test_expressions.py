@@ -7,9 +7,13 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 import kafkascope
+from kafkascope.filters.expressions import passing as passes
+from kafkascope.filters.language import parsed
+from kafkascope.reports.vocabulary.tables import EXCHANGES
 from tests.kafkascope.conftest import Command
 from tests.paths import PCAPS
 
@@ -62,6 +66,8 @@ CASES: dict[str, Callable[[Row], bool]] = {
     "request_bytes > 300b and not (api == fetch or api == produce)": lambda row: (
         row["request_bytes"] > 300 and row["api"] not in ("Fetch", "Produce")
     ),
+    "latency_ms < 9007199254740993": lambda row: row["latency_ms"] is not None,
+    "correlation_id < 2.5": lambda row: row["correlation_id"] is not None and row["correlation_id"] < 2.5,
     "outcome in (unanswered, one_way, orphan)": lambda row: row["outcome"] != "answered",
 }
 
@@ -150,3 +156,19 @@ def test_whole_names_are_known_behind_pseudonyms(command: Command) -> None:
     ended = command("sniff", "-r", JOINS, "--anonymize", "key", "-Y", "topic == orders and client_id == orders-1")
     assert len(ended.stdout.splitlines()) > 100
     assert "orders" not in ended.stdout
+
+
+def test_numbers_in_bodies_are_compared_whatever_they_are() -> None:
+    """What a peer writes into a token: whole numbers that no floating one is, and floating ones."""
+    expires: list[Any] = [1795244392.5, 2**60 + 1, 17]
+    rows: list[Row] = [
+        {f.name: None for f in EXCHANGES}
+        | {"connection": 1, "number": n, "api": "SaslAuthenticate", "outcome": "answered", "decoded": "full"}
+        | {"request": json.dumps({"authBytes": {"claims": {"exp": value}}})}
+        for n, value in enumerate(expires)
+    ]
+    for some in (rows, rows[1:]):
+        table = pa.Table.from_pylist(some, schema=EXCHANGES)
+        for asked in (100, 100.5, 9007199254740993):
+            hits = passes(parsed(f"request.authBytes.claims.exp > {asked}"), table)
+            assert hits.tolist() == [expires[row["number"]] > asked for row in some]

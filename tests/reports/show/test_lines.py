@@ -159,3 +159,21 @@ def test_json_has_every_column_the_bodies_and_the_records() -> None:
     sizes = json.loads(json_lines(rows, records, payload=False).to_pylist()[1])["records"][0]
     assert (sizes["key_bytes"], sizes["value_bytes"]) == (None, 1)
     assert "headers" not in sizes
+
+
+@pytest.mark.parametrize("ends", ["", "x", "x.)"])
+def test_very_long_words_of_what_ends_sentences_are_shown_at_once(ends: str) -> None:
+    """A pattern that tries each place of the word anew would take minutes."""
+    dots = "." * 100_000
+    text = shown_text(f"{dots}{ends} left")
+    assert len(text) <= LONGEST_TEXT
+    assert text.startswith("....")
+    assert text.endswith(
+        f"….{'.' * 38}x (100001 characters){ends[1:]} left" if ends else f" left ({len(dots) + 5} characters)"
+    )
+
+
+@pytest.mark.parametrize(("asked", "answered", "told"), [(7, None, "7/-"), (None, 8, "-/8"), (7, 8, "7/8")])
+def test_the_packet_of_what_was_not_answered_is_shown(asked: int | None, answered: int | None, told: str) -> None:
+    (line,) = lines(exchanges({"request_packet": asked, "response_packet": answered}), verbose=True).to_pylist()
+    assert f"packets={told}" in line.split()
