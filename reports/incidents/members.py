@@ -45,6 +45,9 @@ _FINDS_IT_NS = 5 * SECOND_NS  # a member finds its new coordinator by then, if i
 _MOST_OF_A_SESSION = 0.8  # the rest is for the broker's time and that of the capture point
 
 
+_REJOINS = frozenset({Trigger.MEMBER_REJOINED})
+_RETURNS = _REJOINS | {Trigger.MEMBER_JOINED, Trigger.STATIC_MEMBER_REPLACED}
+
 _Run: TypeAlias = list[tuple[Loss, Fate]]
 """Losses that are one incident."""
 
@@ -319,7 +322,10 @@ def _silence_and_return(first: Loss, back: Sequence[Row], names: Sequence[str]) 
     came = {row["trigger_client_id"] for row in back}
     all_came = ("it was" if len(names) <= 1 else "they were") if came >= {*names} else None
     who_came = all_came or f"{listed(came)} {'was' if len(came) == 1 else 'were'}"
-    return f"{silent}; {who_came} back at {clock(back[0]['started'])}"
+    first_of: dict[tuple[str, str], int] = {}  # by group and client
+    for row in back:
+        first_of.setdefault((row["group_id"], row["trigger_client_id"]), row["started"])
+    return f"{silent}; {who_came} back at {clock(max(first_of.values()))}"
 
 
 def _places(signs: Signs, of_run: Sequence[Loss]) -> list[Beginning]:
@@ -369,15 +375,16 @@ _CUT_OFF_ADVICE = (
 
 
 def returned(signs: Signs, of_run: Sequence[Loss]) -> list[Row]:
-    """Rebalances by which the same clients came back."""
-    groups, names = {loss.rebalance["group_id"] for loss in of_run}, {loss.client_id for loss in of_run}
-    since = min(loss.expelled for loss in of_run)
-    until = max(loss.expelled for loss in of_run) + int(threshold("one_trouble") * SECOND_NS)
-    found = [
-        row
-        for group in groups
-        for row in signs.rebalances_of(group, until, since)
-        if row["trigger"] in (Trigger.MEMBER_JOINED, Trigger.MEMBER_REJOINED, Trigger.STATIC_MEMBER_REPLACED)
-        and row["trigger_client_id"] in names
-    ]
-    return sorted(found, key=lambda row: (row["started"], row["group_id"]))
+    """The rebalances by which these clients came back, by time: the first of each loss, and those in which it rejoined.
+
+    Who joins as a new member once more was gone again.
+    """
+    within = int(threshold("one_trouble") * SECOND_NS)
+    found: dict[tuple[str, int], Row] = {}
+    for loss in of_run:
+        group, is_back = loss.rebalance["group_id"], False
+        for row in signs.rebalances_of(group, loss.expelled + within, loss.expelled):
+            if row["trigger_client_id"] == loss.client_id and row["trigger"] in (_REJOINS if is_back else _RETURNS):
+                found[group, row["to_generation"]] = row
+                is_back = True
+    return sorted(found.values(), key=lambda row: (row["started"], row["group_id"]))

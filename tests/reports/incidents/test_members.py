@@ -458,6 +458,14 @@ def test_who_only_joins_again_is_not_lost(subject: str, client: str, since: floa
         assert len([one for one in lost(row, findings=[apart]) if one.kind != "group_shared"]) == told
 
 
+def test_what_a_member_does_when_it_is_back_is_not_of_its_loss() -> None:
+    back = [rebalance("member_joined", 6 + n, 45 + 10 * n, trigger_client_id="c1") for n in range(2)]
+    (one,) = lost(LOST, *back)
+    assert one.rebalances == {("shop", 5), ("shop", 6)}
+    assert seconds(one.ended) == 45
+    assert f"; it was back at {clock(at(45))}" in one.headline
+
+
 def test_a_static_member_that_had_said_that_it_goes_was_stopped() -> None:
     left = group_event("left", 30, member_id="c1-id", client_id="c1", client=H1, detail="static")
     assert lost(group_events=[left]) == []
