@@ -138,6 +138,10 @@ with live.LiveSource(["veth0"]) as source, socket.socket(socket.AF_PACKET, socke
 print(json.dumps([together, later]))
 """
 
+# Of a packet with 1,000 bytes of data: Ethernet, IP and TCP.
+HEADERS = f"{'00' * 12}0800" + f"4500{1040:04x}0000000040060000{'0a000001'}{'0a000002'}" + "9c402384"
+HEADERS += f"{'00000001' * 2}5010ffff00000000"
+
 PACKET = """
 import socket
 ip = bytes.fromhex("450000280000000040060000 0a000001 0a000002")
@@ -718,9 +722,7 @@ def test_what_the_kernel_drops_is_told_while_it_happens(host: Host) -> None:
 
 def test_when_it_cannot_keep_up_the_kernel_cuts_packets_and_they_are_counted(host: Host) -> None:
     subprocess.run(["ip", "-n", host.name, "link", "set", "veth1", "up"], check=True)
-    ethernet, ip = f"{'00' * 12}0800", f"4500{1040:04x}0000000040060000{'0a000001'}{'0a000002'}"
-    tcp = f"9c402384{'00000001' * 2}5010ffff00000000"
-    process = host.start(sys.executable, "-c", CUT, ethernet + ip + tcp)
+    process = host.start(sys.executable, "-c", CUT, HEADERS)
     output, errors = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 0, errors.decode()
     whole, captured, cut, issues = json.loads(output)
@@ -731,9 +733,7 @@ def test_when_it_cannot_keep_up_the_kernel_cuts_packets_and_they_are_counted(hos
 
 def test_who_is_slow_takes_what_waits_at_once_and_what_comes_after_the_end_does_not_count(host: Host) -> None:
     subprocess.run(["ip", "-n", host.name, "link", "set", "veth1", "up"], check=True)
-    ethernet, ip = f"{'00' * 12}0800", f"4500{1040:04x}0000000040060000{'0a000001'}{'0a000002'}"
-    tcp = f"9c402384{'00000001' * 2}5010ffff00000000"
-    process = host.start(sys.executable, "-c", SLOW, ethernet + ip + tcp)
+    process = host.start(sys.executable, "-c", SLOW, HEADERS)
     output, errors = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 0, errors.decode()
     assert json.loads(output) == [[10, 0], [0, 0]]
