@@ -22,7 +22,7 @@ from kafkascope.reports.rows.builder import AHEAD, TableBuilder
 from kafkascope.reports.rows.connection_table import issue_table
 from kafkascope.reports.rows.records_apart import FIELDS_WITH_RECORDS
 from kafkascope.reports.views.guarded import observed
-from kafkascope.reports.vocabulary.issue_kinds import BODIES_SKIPPED, LIMITED
+from kafkascope.reports.vocabulary.issue_kinds import BODIES_SKIPPED, LIMITED, OF_FRAMES
 from kafkascope.reports.vocabulary.tables import BESIDE, CONCLUSIONS, EXCHANGES, SCHEMAS
 from kafkascope.sniffer.columns import ConnectionRow, Exchanges, Segments
 from kafkascope.sniffer.issues import Issue, IssueLog
@@ -111,6 +111,7 @@ class Facts:
     exchanges: int
     copies: int
     connections: Counter[tuple[int, str]]
+    damage: Counter[str]
     tls_talks: Mapping[int, TlsTalk]
     issues: list[Issue]
     remarkable: list[Issue]
@@ -167,6 +168,7 @@ class Engine:
         self.endpoints: Mapping[int, Endpoint] = {}  # of the connections in what `feed` or `finish` gave last
         self.exchanges = 0  # so far
         self.connections: Counter[tuple[int, str]] = Counter()  # that have ended, by the broker's port and protocol
+        self.damage: Counter[str] = Counter()  # of those of Kafka, by kind of issue: what frames are missing for
         self.tls_talks: dict[int, TlsTalk] = {}  # of those with TLS that were not opened, by the broker's port
         self._others: list[Facts] = []
         self._limited = IssueLog()
@@ -213,6 +215,7 @@ class Engine:
             exchanges=self.exchanges,
             copies=self.copies,
             connections=self.connections,
+            damage=self.damage,
             tls_talks=self.tls_talks,
             issues=self.issues,
             remarkable=self.remarkable,
@@ -225,6 +228,7 @@ class Engine:
         self.topic_names.merge(other.topic_names)
         self.exchanges += other.exchanges
         self.connections.update(other.connections)
+        self.damage.update(other.damage)
         for port, talk in other.tls_talks.items():
             self.tls_talks.setdefault(port, TlsTalk()).merge(talk)
         if self._sieve is not None and other.no_match is not None:
@@ -316,10 +320,15 @@ class Engine:
         session = self._session
         endpoints = session.endpoints(exchanges.connection)
         spans, ended = session.spans(), session.ended()
-        issues = [issue for row in ended for issue in session.issues.take(row.connection)]
-        for issue in issues:
-            if issue.kind in LIMITED:
-                self._limited.add(replace(issue, connection=None))
+        issues = []
+        for row in ended:
+            of_connection = session.issues.take(row.connection)
+            issues += of_connection
+            for issue in of_connection:
+                if issue.kind in LIMITED:
+                    self._limited.add(replace(issue, connection=None))
+                elif issue.kind in OF_FRAMES and row.protocol == "kafka":
+                    self.damage[issue.kind] += issue.count
         return Completed(exchanges, endpoints, spans, ended, issues)
 
 

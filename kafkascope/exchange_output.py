@@ -19,7 +19,7 @@ from kafkascope.reports.columns.parties import ExchangePlaces
 from kafkascope.reports.columns.shown import shown_names
 from kafkascope.reports.columns.topics import ID_PREFIX
 from kafkascope.reports.columns.woven import Part, Strings, woven
-from kafkascope.reports.show.json_lines import json_lines, records_of_each
+from kafkascope.reports.show.json_lines import control_types, json_lines, records_of_each
 from kafkascope.reports.show.lines import fields as field_lines
 from kafkascope.reports.show.lines import lines
 from kafkascope.reports.vocabulary.issue_kinds import INTERNAL_ERROR
@@ -164,6 +164,7 @@ def _record_lines(records: pa.Table, payload: bool) -> list[Part]:
     )
     offset = pc.fill_null(records["offset"].cast(pa.string()), "?")
     parts: list[Part] = ["\n    ", records["direction"], " ", where, " @ ", offset]
+    parts += control_types(records, " control ")
     for name in ("key", "value"):
         if payload:
             parts += [" ", Strings(records[name], name)]

@@ -136,6 +136,10 @@ class BatchSource(Protocol):
     def incidents(self) -> Sequence[Incident] | None:
         """Those that go on, as far as is known; None where nobody looks for any."""
 
+    @property
+    def damage(self) -> Mapping[str, int]:
+        """What frames are missing for in connections that have ended: how often, by kind of issue."""
+
     def losses(self, *, at_end: bool = False) -> Iterable[Loss]:
         """What was lost since this was told; not all at once, but for at_end."""
 
@@ -394,6 +398,11 @@ class Reading:
     def incidents(self) -> None:
         """Nobody looks for any beside what is shown."""
 
+    @property
+    def damage(self) -> Mapping[str, int]:
+        """See `BatchSource.damage`."""
+        return self._engine.damage
+
     def losses(self, *, at_end: bool = False) -> Iterable[Loss]:
         """Nothing: whoever writes to a pipe waits for whoever reads."""
         return ()
@@ -558,6 +567,11 @@ class Listening:
         self.incidents = going_on
         if self._watcher is not None:
             self._watcher.tell(begun, going_on)
+
+    @property
+    def damage(self) -> Mapping[str, int]:
+        """See `BatchSource.damage`."""
+        return self._engine.damage
 
     def losses(self, *, at_end: bool = False) -> Iterator[Loss]:
         """What was lost since this was told, once a second at most: packets, bodies, what was to be in a file."""

@@ -24,6 +24,7 @@ from kafkascope.losses import lines_left_out
 from kafkascope.outlet import Bulk, Outlet, Writable, with_actions
 from kafkascope.program import ENDING, INCOMPLETE, INTERFACE_GONE, WRONG_USE, Remark, heard
 from kafkascope.reading import Batch, BatchSource, Listening, Looks, Reading, Watcher
+from kafkascope.reports.columns.remarks import damage_remark
 from kafkascope.reports.columns.shown import shown_text
 from kafkascope.reports.columns.text import counted
 from kafkascope.reports.rows.topic_mentions import TOPICS
@@ -185,8 +186,7 @@ def _watch(
     from kafkascope.top.watching import watch
 
     went_well = watch(source, title, stop, stays, options.limits)
-    for line in source.remarks():
-        remark(line)
+    _say_remarks(source, remark)
     return _status(source, options) if went_well else INCOMPLETE
 
 
@@ -334,9 +334,15 @@ def _show(source: BatchSource, options: SniffOptions, out: Writable, remark: Rem
     for loss in source.losses(at_end=True):
         out.write(loss.line(as_json))
     out.flush()
+    _say_remarks(source, remark)
+    return _status(source, options)
+
+
+def _say_remarks(source: BatchSource, remark: Remark) -> None:
     for line in source.remarks():
         remark(line)
-    return _status(source, options)
+    if source.damage:
+        remark(damage_remark(source.damage))
 
 
 def _status(source: BatchSource, options: SniffOptions) -> int:

@@ -42,6 +42,13 @@ def fault_remark(count: int) -> str:
     )
 
 
+def damage_remark(counts: Mapping[str, int]) -> str:
+    """What to say where exchanges are shown, and some may be missing: issues, counted by kind."""
+    kinds = sorted(counts, key=lambda kind: (-counts[kind], kind))
+    what = ", ".join(f"{kind.replace('_', ' ')} {counts[kind]:,}" for kind in kinds)
+    return f"not seen or not understood: {what}; exchanges there are missing or cut"
+
+
 def window_text(asked_for: object, left_out: int) -> str:
     """What to say of a window of packets that was asked for, and of those outside."""
     return f"{counted(left_out, 'packet')} outside of the window ({asked_for}) left out"

@@ -17,6 +17,7 @@ from kafkascope.decoders.record_columns import (
     Fields,
     RecordChunk,
 )
+from kafkascope.decoders.records import control_type
 from kafkascope.decoders.stored_secrets import redact_stored
 from kafkascope.reports.columns.arrow import first_of_equals, numbers, times, times_of_milliseconds, times_too_far
 from kafkascope.reports.columns.files import files_of
@@ -179,10 +180,21 @@ def record_table(
             "key": keys,
             "value": values,
             "headers": records.headers(),
+            "control_type": _control_types(keys, records.control),
             "file": _files(exchanges, fields, field, origins),
         },
         schema=RECORDS,
     )
+
+
+def _control_types(keys: pa.Array, control: Bool) -> pa.Array:
+    """Names of `decoders.records.CONTROL_TYPES`, by the keys of control records; null for all others."""
+    none = pa.nulls(len(keys), pa.string())
+    if not control.any():
+        return none
+    types = pc.binary_slice(keys.filter(pa.array(control)), 0, 4).dictionary_encode("encode")
+    names = pa.array(map(control_type, types.dictionary.to_pylist()), pa.string())
+    return pc.replace_with_mask(none, pa.array(control), names.take(types.indices))
 
 
 def batch_issues(

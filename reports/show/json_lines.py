@@ -21,7 +21,7 @@ def json_lines(exchanges: pa.Table, records: pa.Table | None = None, payload: bo
     """A line for each exchange with a JSON object: its columns, both bodies as objects, the records that it carried.
 
     Keys and values of records are text where the bytes are UTF-8 (``"value"``), else hex (``"value_hex"``); without
-    payload only their sizes are given.
+    payload only their sizes are given. Control records alone have a ``"control_type"``.
     """
     parts: list[Part] = []
     lead = "{"
@@ -61,7 +61,15 @@ def _record_objects(records: pa.Table, payload: bool) -> list[Part]:
             parts += [f',"{name}_bytes":', Numbers(pc.binary_length(records[name]))]
     if payload:
         parts += [',"headers":[', *_headers(records["headers"]), "]"]
-    return [*parts, "}"]
+    return [*parts, *control_types(records, ',"control_type":"', '"'), "}"]
+
+
+def control_types(records: pa.Table, lead: str, end: str = "") -> list[Part]:
+    """What is written of control records alone: their type, between lead and end."""
+    types = records["control_type"]
+    if types.null_count == len(types):
+        return []
+    return [pc.fill_null(pc.binary_join_element_wise(lead, types, end, ""), "")]
 
 
 def _headers(headers: Any) -> list[Runs]:

@@ -16,6 +16,21 @@ LIMITED = frozenset(
     {"too_many_connections", "too_many_bytes", "too_many_waiting", "body_too_large", "compression_bomb"}
 )
 """Kinds that tell that one of `decoders.limits.Limits` was reached."""
+OF_FRAMES = frozenset(
+    {
+        "tcp_gap",
+        "tcp_late_data",
+        "tcp_wild_segment",
+        "implausible_size",
+        "frame_sync_lost",
+        "bytes_skipped",
+        "frame_without_header",
+        "bad_request_header",
+        "tls_damaged_record",
+        "tls_lost_records",
+    }
+)
+"""Kinds that tell of frames that may be missing altogether, so that no exchange shows it."""
 OF_RECORDS = frozenset({"bad_crc", "bad_batch"})
 """Kinds that tell that records are damaged, of exchanges that are not."""
 

@@ -7,7 +7,7 @@ from typing import TypeVar
 
 import pyarrow as pa
 
-SCHEMA_VERSION = 9
+SCHEMA_VERSION = 10
 """Of the tables that users see, and of summary.json: one more with each change of a column (docs: Stability)."""
 
 TIME = pa.timestamp("ns", tz="UTC")
@@ -347,6 +347,7 @@ RECORDS = described(
         ("key", pa.binary(), "key; null: none"),
         ("value", pa.binary(), "value; null: none (a tombstone)"),
         ("headers", pa.list_(_HEADER), "headers in their order"),
+        ("control_type", pa.string(), "COMMIT, ABORT and the like: a marker, not data of an application; null: data"),
         ("file", FILE, "file of the packet with the first byte of the message that carried it"),
     ],
 )

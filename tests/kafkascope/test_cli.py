@@ -11,6 +11,7 @@ import subprocess
 import sys
 import threading
 from base64 import b64encode
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -179,6 +180,16 @@ def test_json_lines_have_decoded_bodies_and_records(command: Command) -> None:
     assert '"value":' not in hidden
 
 
+def test_control_records_are_shown_as_such(command: Command) -> None:
+    capture = str(PCAPS / "transactions" / "capture.pcap")
+    shown = command("sniff", "-r", capture, "--records").stdout
+    assert (shown.count(" control COMMIT "), shown.count(" control ABORT ")) == (120, 57)
+    objects = [json.loads(line) for line in command("sniff", "-r", capture, "--json", "--records").stdout.splitlines()]
+    types = Counter(record.get("control_type") for exchange in objects for record in exchange["records"])
+    assert (types["COMMIT"], types["ABORT"]) == (120, 57)
+    assert set(types) == {None, "COMMIT", "ABORT"}
+
+
 def test_fields_are_columns_with_tabs_between(command: Command) -> None:
     out = command("sniff", "-r", JOINS, "--fields", "number,api,client_id", "-c", "2").stdout
     assert out == "1\tApiVersions\torders-1\n1\tApiVersions\tp1\n"
@@ -243,6 +254,12 @@ def test_records_that_are_damaged_are_told(command: Command, tmp_path: Path) -> 
     done = command("sniff", "-r", str(file), "--records")
     assert "a batch whose checksum is wrong; effect: its records may be damaged" in done.stderr
     assert "checksum" not in command("sniff", "-r", JOINS, "--records").stderr
+
+
+def test_frames_that_are_missing_are_told(command: Command) -> None:
+    done = command("sniff", "-r", str(PCAPS / "net_capture_drops" / "capture.pcap"))
+    told = "not seen or not understood: tcp gap 23, frame sync lost 15; exchanges there are missing or cut"
+    assert told in done.stderr
 
 
 @pytest.mark.parametrize("called", ["kafkascope apis Fetch", "sniff --help", "sniff -r {joins}"])

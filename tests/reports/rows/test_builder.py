@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from kafkascope.decoders import apis
 from kafkascope.decoders.limits import Limits
 from kafkascope.decoders.record_columns import read_records
+from kafkascope.decoders.records import CONTROL_BIT
 from kafkascope.reports.columns.faults import RAISE_FAULTS
 from kafkascope.reports.rows.bodies import BodyDecoder
 from kafkascope.reports.rows.builder import TableBuilder
@@ -330,6 +331,15 @@ def test_offsets_go_on_from_batch_to_batch_of_a_partition() -> None:
     tables = tables_of(exchanges(Written(apis.PRODUCE, 7, request, PRODUCE.response)))
     assert tables["records"].column("offset").to_pylist() == [40, 41, 42]
     assert rows(tables["batches"], "base_offset", "last_offset") == [(40, 41), (42, 42)]
+
+
+def test_control_records_are_no_data() -> None:
+    commit, unknown = w.record(0, 0, b"\0\0\0\1", b"\0" * 6), w.record(0, 0, None, b"")
+    data = batch(b"\0\0\0\1")
+    written = data + w.batch(commit, 1, attributes=CONTROL_BIT) + w.batch(unknown, 1, attributes=CONTROL_BIT) + data
+    request = {"topicData": [{"name": "t", "partitionData": [{"index": 1, "records": written}]}]}
+    tables = tables_of(exchanges(Written(apis.PRODUCE, 7, request, PRODUCE.response)))
+    assert tables["records"].column("control_type").to_pylist() == [None, "COMMIT", "UNKNOWN", None]
 
 
 def test_a_produced_batch_that_was_not_read_ends_where_it_says() -> None:

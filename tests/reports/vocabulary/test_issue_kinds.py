@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 
 from kafkascope.reports.vocabulary import issue_kinds
-from kafkascope.reports.vocabulary.issue_kinds import INTERNAL_ERROR, ISSUE_KINDS
+from kafkascope.reports.vocabulary.issue_kinds import INTERNAL_ERROR, ISSUE_KINDS, LIMITED, OF_FRAMES, OF_RECORDS
 from kafkascope.sniffer.exchanges import EVENTS
 from kafkascope.sniffer.link import REMARKS
 from kafkascope.sniffer.tcp import ISSUES
@@ -66,3 +66,7 @@ def test_every_kind_is_explained() -> None:
         assert what.meaning
         assert what.weakens
         assert not what.meaning.endswith(".")
+
+
+def test_groups_of_kinds_are_kinds() -> None:
+    assert not (LIMITED | OF_FRAMES | OF_RECORDS) - ISSUE_KINDS.keys()
