@@ -1,7 +1,7 @@
 """Expressions as values, and which exchanges pass them.
 
-An exchange passes a condition if one of the values of its field does. So a field without a value passes none; ``!=`` is
-that no value is equal.
+An exchange passes a condition if one of the values of its field does; ``!=`` is that no value is equal. So a field
+without a value passes none.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kafkascope.filters.fields import Field, Kind
-from kafkascope.sniffer.columns import Bool
+from kafkascope.sniffer.columns import I64, Bool
 
 Value = str | int | float | bool
 
@@ -26,7 +26,7 @@ class Condition:
 
     field: Field
     kind: Kind
-    comparison: str  # a key of `COMPARISONS`, or EXISTS
+    comparison: str  # a key of `COMPARISONS`, or UNEQUAL, EXISTS
     values: tuple[Value, ...]  # times as nanoseconds since 1970
     asked: str  # by what a person asked for it: an option, or a field and a comparison; empty: nobody did
 
@@ -54,7 +54,7 @@ class Either:
 
 Expression = Condition | Not | All | Either
 
-EXISTS = "exists"
+EXISTS, UNEQUAL = "exists", "!="
 _ANY_KIND = frozenset(Kind)
 _TEXT = frozenset({Kind.TEXT})
 _ORDERED = frozenset({Kind.NUMBER, Kind.TIME})
@@ -100,9 +100,22 @@ def passing(expression: Expression, exchanges: pa.Table) -> Bool:
             return passed
         case Either(of):
             return ~passing(All(tuple(map(Not, of))), exchanges)
+    if expression.comparison == UNEQUAL:
+        return _unequal(expression, exchanges)
     found = expression.field.values(exchanges, expression.kind)
-    hits = np.zeros(len(exchanges), np.bool_)
-    hits[found.rows[_mask(expression, found.values)]] = True
+    return _hits(found.rows[_mask(expression, found.values)], len(exchanges))
+
+
+def _unequal(condition: Condition, exchanges: pa.Table) -> Bool:
+    found = condition.field.values(exchanges, condition.kind)
+    there = found.rows[found.values.is_valid().to_numpy(zero_copy_only=False)]
+    equal = found.rows[_mask(replace(condition, comparison="=="), found.values)]
+    return _hits(there, len(exchanges)) & ~_hits(equal, len(exchanges))
+
+
+def _hits(rows: I64, count: int) -> Bool:
+    hits = np.zeros(count, np.bool_)
+    hits[rows] = True
     return hits
 
 
@@ -162,6 +175,6 @@ def renamed(expression: Expression, rename: Callable[[str], str]) -> Expression:
             return All(tuple(renamed(one, rename) for one in of))
         case Either(of):
             return Either(tuple(renamed(one, rename) for one in of))
-    if not expression.field.is_name or expression.comparison != "==":
+    if not expression.field.is_name or expression.comparison not in ("==", UNEQUAL):
         return expression
     return replace(expression, values=tuple(rename(str(value)) for value in expression.values))

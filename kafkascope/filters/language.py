@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cache
 
 import pyarrow as pa
@@ -14,7 +15,7 @@ import pyarrow.compute as pc
 from lark import Lark, Token, Transformer
 from lark.exceptions import UnexpectedCharacters, UnexpectedInput, UnexpectedToken, VisitError
 
-from kafkascope.filters.expressions import COMPARISONS, EXISTS, All, Condition, Either, Expression, Not, Value
+from kafkascope.filters.expressions import COMPARISONS, EXISTS, UNEQUAL, All, Condition, Either, Expression, Not, Value
 from kafkascope.filters.fields import COLUMNS, Field, Kind, body_field, body_paths
 from kafkascope.reports.columns.nearest import near_ones
 from kafkascope.sniffer.packet_window import absolute
@@ -50,7 +51,7 @@ WORD: /{_WORD}+/
 _VALUE = 'a value, such as 100, Fetch or "a text"'
 _NAME = "the name of a column, such as api or latency_ms, or of a field, such as request.groupId"
 _OTHERS = {  # terminals of the grammar as people are told
-    "COMPARISON": f"one of {', '.join(COMPARISONS)}, !=, in",
+    "COMPARISON": f"one of {', '.join(COMPARISONS)}, {UNEQUAL}, in",
     "_AND": "'and'",
     "_OR": "'or'",
     "_COMMA": "a comma",
@@ -130,12 +131,12 @@ class _Reader(Transformer[Token, Expression]):
     def compared(self, tokens: Sequence[Token]) -> Expression:
         name, sign, value = tokens
         field, comparison = self._field(name), _SAME.get(sign.lower(), sign.lower())
-        is_not, comparison = comparison == "!=", "==" if comparison == "!=" else comparison
-        if value.type == "WORD" and value.lower() == _NULL and comparison == "==":
+        if value.type == "WORD" and value.lower() == _NULL and comparison in ("==", UNEQUAL):
             there = self._exists(field)
-            return there if is_not else Not(there)
-        test = self._test(field, comparison, [value], sign)
-        return Not(test) if is_not else test
+            return there if comparison == UNEQUAL else Not(there)
+        if comparison == UNEQUAL:
+            return replace(self._test(field, "==", [value], sign), comparison=UNEQUAL)
+        return self._test(field, comparison, [value], sign)
 
     def among(self, tokens: Sequence[Token]) -> Expression:
         name, *values = tokens

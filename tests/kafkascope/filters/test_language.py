@@ -36,7 +36,7 @@ def text_of(expression: Expression) -> str:
         ("latency_ms > 100 and error or not topic", "[[latency_ms > 100 and error exists] or not[topic exists]]"),
         ("latency_ms > 100 && (error || ! topic)", "[latency_ms > 100 and [error exists or not[topic exists]]]"),
         ("NOT NOT error", "not[not[error exists]]"),
-        ("client_id != c1", "not[client_id == c1]"),
+        ("client_id != c1", "client_id != c1"),
         ("topic in (orders, 'two words', \"or\")", "topic == orders,two words,or"),
         ("topic in {in, and}", "topic == in,and"),
         ('client_id ~ "^c\\d+\\"$"', 'client_id matches ^c\\d+"$'),
