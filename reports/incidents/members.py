@@ -304,6 +304,8 @@ def _course(signs: Signs, of_run: Sequence[Loss], hosts: Sequence[str], fate: Fa
     if times >= threshold("crashes"):
         at_once = False
         when = f"{times} times, from {clock(since)} to {clock(latest)}, each time started anew"
+    elif at_once and (apart := _apart(of_run)) > 1:
+        at_once, when = False, f"{apart} times, from {clock(since)} to {clock(latest)}"
     if len(hosts) > 1 and fate.kind == IncidentKind.CLIENT_UNREACHABLE:
         when, advice = f"at once, at {clock(since)}", _CUT_OFF_ADVICE
     elif len(hosts) > 1 and latest - since >= threshold("crashes_apart") * SECOND_NS:
@@ -311,6 +313,14 @@ def _course(signs: Signs, of_run: Sequence[Loss], hosts: Sequence[str], fate: Fa
     if places := _places(signs, of_run):
         when, advice = f"{when}, and began again and again at {in_offsets(places)}", AT_THE_RECORD
     return _Course(when, advice, at_once, places)
+
+
+def _apart(of_run: Sequence[Loss]) -> int:
+    """How often one client fell silent, in one group or several at once; 1 of several clients."""
+    if len({loss.client_id for loss in of_run}) > 1:
+        return 1
+    apart = threshold("crashes_apart") * SECOND_NS
+    return len([*in_runs(sorted(loss.since for loss in of_run), lambda run, since: since - run[-1] <= apart)])
 
 
 def _silence_and_return(first: Loss, back: Sequence[Row], names: Sequence[str]) -> str:

@@ -149,6 +149,16 @@ def test_a_host_that_acknowledges_and_sends_no_data_is_frozen() -> None:
     assert "(2 tenths of a second with packets, none with data)" in one.evidence[1].text
 
 
+def test_one_that_freezes_again_within_a_minute() -> None:
+    back = rebalance("member_joined", 6, 45, trigger_member="c1-new", trigger_client_id="c1")
+    again = rebalance("session_timeout", 7, 60, trigger_member="c1-new", trigger_client_id="c1")
+    silent = group_event("silence_begun", 50, member_id="c1-new", client_id="c1", client=H1)
+    alive = [health(1, "client", [second + 2, second + 9.9], []) for second in (30, 50)]
+    (one,) = lost(IN_GROUP, LOST, back, again, group_events=[SILENT, silent], tcp_health=[SENT, *alive])
+    assert f"c1 (10.0.1.1) froze 2 times, from {clock(at(30))} to {clock(at(50))}, and was taken out" in one.headline
+    assert "back" not in one.headline
+
+
 @pytest.mark.parametrize(
     "before", [[], [rebalance("member_joined", 4, 5, members=[member("c1") | {"software": None}])]]
 )
