@@ -97,8 +97,8 @@ def _pauses(messages: Sequence[Message]) -> Iterator[_Pause]:
     words = sorted((each for message in messages for each in message.each()), key=lambda each: each.at)
     for place, word in enumerate(words):
         if before is not None and word.at - done >= max(least, 2 * usual) and _is_member(before):
-            returns = _leaves(word) and any(map(_joins, words[place + 1 : place + 1 + _MEANWHILE]))
-            if returns or _is_member(word):
+            behind = words[place + 1 : place + 1 + _MEANWHILE]
+            if _is_member(word) or (_leaves(word) and any(map(_joins, behind))):
                 yield _Pause(done, (word.at - done) / MILLISECOND_NS, word.packet or 0, usual / MILLISECOND_NS)
         before, done = word, max(done, word.answered or word.at)
 
@@ -127,6 +127,9 @@ def _is_member(message: Message) -> bool:
 
 
 def _leaves(message: Message) -> bool:
+    """Whether a member leaves; who is told that it is none was lost before."""
+    if message.error is not None:
+        return False
     return message.api == "LeaveGroup" or (message.api in _HEARTBEATS and (message.request.get("memberEpoch") or 0) < 0)
 
 

@@ -178,16 +178,36 @@ def fate_advice(signs: Signs, kind: IncidentKind, groups: Collection[str]) -> st
     return f"{_ADVICE_STREAMS} {_FATE_ADVICE[kind]}" if of_streams else _FATE_ADVICE[kind]
 
 
-def tells_library(signs: Signs, groups: Collection[str], names: Collection[str]) -> bool:
-    """Whether the libraries of some members are known: those that tell (KIP-511) send heartbeats by themselves."""
+@dataclass(frozen=True, slots=True)
+class Busy:
+    """That members who say nothing may work on a record: why, and what to do about that."""
+
+    evidence: Weighed
+    advice: str
+
+
+def may_be_busy(signs: Signs, groups: Collection[str], names: Collection[str]) -> Busy | None:
+    """Whether some members may be silent while they work; None of libraries that send heartbeats by themselves.
+
+    So do those that tell their names (KIP-511); librdkafka with the consumer protocol for max.poll.interval.ms only.
+    """
     members = [
-        member
+        (row["protocol"], member)
         for group in groups
         for row in signs.rebalances_of(group, signs.end)
         for member in row["members"] or ()
         if member["client_id"] in names
     ]
-    return bool(members) and all(member["software"] for member in members)
+    if not members or not all(member["software"] for _, member in members):
+        return _OF_UNKNOWN
+    if any(protocol == "consumer" and _is_librdkafka(member) for protocol, member in members):
+        return _OF_LIBRDKAFKA
+    return None
+
+
+def _is_librdkafka(member: Row) -> bool:
+    """Whether a member's library is librdkafka, or built on it: these have it in their versions."""
+    return "rdkafka" in f"{member['software']} {member['software_version']}"
 
 
 def is_of_streams(signs: Signs, group: str) -> bool:
@@ -200,15 +220,24 @@ _ADVICE_STREAMS = (
     "A Streams application with the classic protocol does not leave when it is closed, or shuts down by itself (unless "
     "it asks for that: KIP-812): see in its log whether it was."
 )
-MAY_BE_BUSY = Weighed(
-    "its library is not known: one that sends heartbeats between records alone (kafkajs), or whose thread the "
-    "application holds up (aiokafka), says nothing either while it works on a record",
-    weight=0.4,
-    rejected=True,
-)
-ADVICE_BUSY = (
+_OF_UNKNOWN = Busy(
+    Weighed(
+        "its library is not known: one that sends heartbeats between records alone (kafkajs), or whose thread the "
+        "application holds up (aiokafka), says nothing either while it works on a record",
+        weight=0.4,
+        rejected=True,
+    ),
     "See how long the application takes over a record: with kafkajs call heartbeat() meanwhile, with aiokafka give "
-    "what takes long to a thread, or raise session.timeout.ms."
+    "what takes long to a thread, or raise session.timeout.ms.",
+)
+_OF_LIBRDKAFKA = Busy(
+    Weighed(
+        "librdkafka with group.protocol=consumer says nothing either once its application has worked on a record for "
+        "max.poll.interval.ms",
+        weight=0.4,
+        rejected=True,
+    ),
+    "See how long the application takes over a record: it has to call poll() within max.poll.interval.ms.",
 )
 OPEN = "fell silent (dead, frozen or cut off: the capture leaves it open)"
 """What is said of members of whom it is not known which."""

@@ -14,9 +14,7 @@ from kafkascope.reports.incidents.blackouts import hides
 from kafkascope.reports.incidents.brokers import Outage, outages
 from kafkascope.reports.incidents.costs import of_rebalances
 from kafkascope.reports.incidents.fates import (
-    ADVICE_BUSY,
     ADVICE_OPEN,
-    MAY_BE_BUSY,
     OPEN,
     Fate,
     Loss,
@@ -24,7 +22,7 @@ from kafkascope.reports.incidents.fates import (
     fate_unheard,
     fate_words,
     fates,
-    tells_library,
+    may_be_busy,
 )
 from kafkascope.reports.incidents.incident import Incident, Subject
 from kafkascope.reports.incidents.incident import in_words as outcome
@@ -169,10 +167,13 @@ def cut_off_by(signs: Signs, found: Sequence[Vanished], loss: Loss) -> Vanished 
 
 
 def _by_coordinator(signs: Signs, of_brokers: Sequence[Outage], loss: Loss) -> bool:
-    """Whether a coordinator that was away ended a session: a member was not heard since it had changed."""
+    """Whether a coordinator that was away ended a session: a member was not heard since it had gone, or had changed."""
     group, at = loss.rebalance["group_id"], loss.rebalance["started"]
     for outage in of_brokers:
         if outage.covers(at, signs.end):
+            since = outage.started - (loss.last_word or 0)  # it spoke last, when it went
+            if -SECOND_NS <= since <= _FINDS_IT_NS and signs.coordinates(outage.host, group, outage.started):
+                return True
             for event in between(signs.events_of_group(group), outage.started, at + SECOND_NS):
                 was_heard_since = loss.last_word is not None and loss.last_word > event["at"] + _FINDS_IT_NS
                 if event["event"] == EventKind.COORDINATOR_MOVED and not was_heard_since:
@@ -253,9 +254,9 @@ def _lost(signs: Signs, run: _Run) -> Incident:
     sure = min((loss.sure for loss in of_run), key=list(Certainty).index) if fate.settled else Certainty.GUESSED
     if fate.kind == IncidentKind.CLIENT_FROZEN and sure == Certainty.CERTAIN:
         sure = Certainty.LIKELY  # a cut behind the capture point may look the same
-    if fate.kind == IncidentKind.CLIENT_FROZEN and fate.settled and not tells_library(signs, groups, names):
-        sure, what, advice = Certainty.GUESSED, "froze, or was busy,", f"{ADVICE_BUSY} {advice}"
-        evidence += (MAY_BE_BUSY,)
+    if fate.kind == IncidentKind.CLIENT_FROZEN and fate.settled and (busy := may_be_busy(signs, groups, names)):
+        sure, what, advice = Certainty.GUESSED, "froze, or was busy,", f"{busy.advice} {advice}"
+        evidence += (busy.evidence,)
     back = returned(signs, of_run)
     effects, cost_ms, rebalances = of_rebalances([loss.rebalance for loss in of_run] + back)
     last = max(of_run, key=lambda loss: loss.expelled).rebalance

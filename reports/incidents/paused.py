@@ -15,7 +15,7 @@ from kafkascope.reports.columns.text import counted
 from kafkascope.reports.columns.words import clock, duration
 from kafkascope.reports.incidents.blackouts import hides
 from kafkascope.reports.incidents.costs import of_rebalances
-from kafkascope.reports.incidents.fates import ADVICE_BUSY, MAY_BE_BUSY, tells_library
+from kafkascope.reports.incidents.fates import may_be_busy
 from kafkascope.reports.incidents.incident import Effect, Incident, Subject, Weighed, in_words
 from kafkascope.reports.incidents.signs import Row, Signs, group_of
 from kafkascope.reports.incidents.traces import Traces, Whereabouts, traces
@@ -105,12 +105,12 @@ def _incident(signs: Signs, finding: Row, host: str, pauses: Sequence[Pause]) ->
         if owned
         else ()
     )
-    known = tells_library(signs, [group], names)
+    busy = may_be_busy(signs, [group], names)
     often = f"{counted(len(pauses), 'time')} from {clock(since)} to {clock(until)}, for up to {duration(longest)}"
     return Incident(
         kind=IncidentKind.CLIENT_FROZEN,
         severity=Severity.WARNING,
-        certainty=Certainty.LIKELY if known else Certainty.GUESSED,
+        certainty=Certainty.GUESSED if busy else Certainty.LIKELY,
         subjects=(
             *(Subject(Role.CLIENT, name) for name in names),
             Subject(Role.HOST, host),
@@ -118,7 +118,7 @@ def _incident(signs: Signs, finding: Row, host: str, pauses: Sequence[Pause]) ->
         ),
         started=since,
         ended=until,
-        headline=f"{', '.join(names)} ({host}) of group {group} stood still{'' if known else ', or was busy,'} "
+        headline=f"{', '.join(names)} ({host}) of group {group} stood still{', or was busy,' if busy else ''} "
         + (often if len(pauses) > 1 else f"for {duration(longest)} from {clock(since)} on")
         + f": it sent nothing on any connection, while its host acknowledged what came; {did}"
         + in_words((*effects, *costs)),
@@ -132,8 +132,8 @@ def _incident(signs: Signs, finding: Row, host: str, pauses: Sequence[Pause]) ->
             )
             for pause in pauses
         )
-        + (() if known else (MAY_BE_BUSY,)),
-        advice=finding["advice"] if known else f"{ADVICE_BUSY} {finding['advice']}",
+        + ((busy.evidence,) if busy else ()),
+        advice=f"{busy.advice} {finding['advice']}" if busy else finding["advice"],
         cost_ms=sum(pause.ms for pause in pauses),
         effects=(*effects, *costs),
         findings=frozenset({finding["id"]}) | signs.explained(_EXPLAINED, since, until, groups=[group], clients=names),

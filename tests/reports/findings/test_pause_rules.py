@@ -132,3 +132,10 @@ def test_who_leaves_when_it_goes_on_and_joins_again_did_pause(between: list[str]
     assert paused(said) == []
     said.say(20_010, "JoinGroup", "a", {}, {})
     assert bool(paused(beats(said, 22_000))) == told
+
+
+def test_who_leaves_in_vain_was_lost() -> None:
+    said = beats(Conversation(), *USUAL)
+    said.say(20_000, "LeaveGroup", "a", {}, {}, error="UNKNOWN_MEMBER_ID")
+    said.say(20_010, "JoinGroup", "a", {}, {})
+    assert paused(beats(said, 22_000)) == []

@@ -170,6 +170,16 @@ def test_one_of_an_unknown_library_may_have_been_busy(before: list[Row]) -> None
     assert [seen.rejected for seen in one.evidence] == [False, False, True]
 
 
+@pytest.mark.parametrize(("protocol", "certainty"), [("classic", "likely"), ("consumer", "guessed")])
+def test_one_of_librdkafka_with_the_consumer_protocol_may_have_been_busy(protocol: str, certainty: str) -> None:
+    who = member("c1") | {"software": "confluent-kafka-python", "software_version": "2.16.1-rdkafka-2.16.0"}
+    before = rebalance("member_joined", 1, 5, protocol=protocol, members=[who])
+    (one,) = lost(before, LOST | {"protocol": protocol}, tcp_health=[SENT, health(1, "client", [32, 39.9], [])])
+    assert (one.kind, one.certainty) == ("client_frozen", certainty)
+    assert ("max.poll.interval.ms" in one.advice) == (protocol == "consumer")
+    assert [seen.rejected for seen in one.evidence][2:] == [True] * (protocol == "consumer")
+
+
 @pytest.mark.parametrize(("last", "kind"), [(36.9, "client_unreachable"), (37.1, "client_frozen")])
 def test_silence_of_a_host_has_to_last_a_part_of_the_session(last: float, kind: str) -> None:
     (one,) = lost(tcp_health=[SENT, health(1, "client", [last], [])])
@@ -401,6 +411,15 @@ def test_a_session_that_ends_as_its_coordinator_is_gone_is_the_brokers_incident(
     assert one.kind == "broker_down"
     of_another = lost(**tables, group_events=[SILENT, moved | {"group_id": "other"}])
     assert {one.kind for one in of_another} == {"broker_down", "client_unreachable"}
+
+
+@pytest.mark.parametrize(("went", "its_own"), [(28.9, True), (29, False), (35, False), (35.1, True)])
+def test_who_spoke_until_its_coordinator_went_is_the_brokers_incident(went: float, its_own: bool) -> None:
+    tables = {"silences": [silence(B2, went, None, refused=2, ended=3)], "cluster_events": BROKERS}
+    found_it = group_event("coordinator_found", 1, detail=f"{B2}:9092 (node 2)")
+    assert len(lost(**tables, group_events=[found_it, SILENT])) == 1 + its_own
+    elsewhere = found_it | {"detail": f"{B1}:9092 (node 1)"}
+    assert len(lost(**tables, group_events=[elsewhere, SILENT])) == 2
 
 
 def test_what_it_cost_is_told() -> None:
