@@ -64,6 +64,7 @@ class Beat(Terms):
     statuses: dict[int, str] | None = None
     reason: str | None = None
     leader: str | None = None  # JoinGroup: empty, if the coordinator assigns
+    contested: bool = False  # another member joined at once: who asked first was answered last
 
     @property
     def packet(self) -> int | None:

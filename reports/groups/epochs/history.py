@@ -96,10 +96,11 @@ def _next(waiting: list[_Step]) -> tuple[int, Beat | Message]:
     if (
         isinstance(step, Beat)
         and isinstance(other, Beat)
-        and (step.joins and other.joins and step.regex is None and other.regex is None)
+        and (step.joins and other.joins and not step.regex and not other.regex)
         and step.message.broker == other.message.broker
         and other.done - step.done < step.at - other.at
     ):
+        step.contested = other.contested = True
         later, *_ = heapreplace(waiting, (other.done, place, order, step))
         return later, other
     return done, step

@@ -156,7 +156,7 @@ class Walk:
         life.learn(beat)
         changed = self._subscription(beat, life, before)
         if changed is not None and not self.observing:
-            self._bump(changed, beat, sure=beat.regex is None)
+            self._bump(changed, beat, sure=not beat.regex)
         self._answer(beat, life)
         self._statuses(beat, life, waited)
 
@@ -209,7 +209,7 @@ class Walk:
         self._event(beat, EventKind.REJOINED, life)
         changed = self._subscription(beat, life, before)
         if changed is not None:
-            self._bump(changed, beat, sure=beat.regex is None)
+            self._bump(changed, beat, sure=not beat.regex)
         self._answer(beat, life)
 
     def _replace(self, beat: Beat, other: Life) -> None:
@@ -468,6 +468,8 @@ class Walk:
     def _bump(self, cause: Cause, beat: Beat, sure: bool = True) -> int:
         """Something raised the epoch; its number. The answer may name it, or an epoch before it."""
         cause.done = beat.done
+        if beat.contested:
+            cause.doubt()
         answered = beat.epoch or 0
         if beat.statuses and ASSIGNMENT_DELAYED in beat.statuses:
             answered += 1

@@ -228,6 +228,16 @@ def test_of_two_that_join_at_once_who_asked_first_was_first(
     talk.beat(asks, "b", 0, 2, given=[], took=b_is_told - asks, broker=broker)
     found = of(epochs(talk.log()))
     assert [found[number].trigger_client_id for number in (2, 3)] == [first, "ab".replace(first, "")]
+    assert first == "b" or found[3].certainty == "likely"  # answers say otherwise
+
+
+def test_who_asks_for_no_pattern_may_say_so() -> None:
+    """librdkafka sends an empty one."""
+    talk = Epochs()
+    talk.beat(0, "a", 0, 2, given=[], took=100, topics=["t"], regex="")
+    talk.beat(17, "b", 0, 2, given=[], took=82, topics=["t"], regex="")
+    found = of(epochs(talk.log()))
+    assert [found[number].trigger_client_id for number in (2, 3)] == ["a", "b"]
 
 
 def test_what_the_first_of_two_is_given_is_of_its_epoch_though_the_other_is_answered_sooner() -> None:
