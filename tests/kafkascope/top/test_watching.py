@@ -178,7 +178,7 @@ def test_the_end_of_a_pipe_leaves_the_screen_and_remarks_come_behind_it() -> Non
         os.close(terminal.packets)
         terminal.wait_for(b"ended")
         terminal.press(b"q")
-        assert "kafkascope: -: no packets" in terminal.last_words()
+        assert "kafkascope: standard input: no packets" in terminal.last_words()
         assert terminal.process.returncode == 0
 
 
