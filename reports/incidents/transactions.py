@@ -10,6 +10,7 @@ from typing import NamedTuple
 import pyarrow.compute as pc
 
 from kafkascope.decoders.errors import Error
+from kafkascope.reports.columns.arrow import moment
 from kafkascope.reports.columns.name_lists import in_words
 from kafkascope.reports.columns.words import clock, duration
 from kafkascope.reports.incidents.incident import Effect, Incident, Subject, Weighed
@@ -56,7 +57,16 @@ def hung(signs: Signs) -> Iterator[Incident]:
 
 
 def _held(signs: Signs) -> dict[tuple[int | None, str | None], list[Held]]:
-    """What holds readers of committed records, by the producer: a connection, and its client id."""
+    """What holds readers of committed records for long, by the producer: a connection, and its client id."""
+    by_producer: dict[tuple[int | None, str | None], list[Held]] = defaultdict(list)
+    for one in signs.once(_holds):
+        if one.last - one.first >= threshold("open_transaction") * SECOND_NS:
+            by_producer[_producer(signs, one.topic, one.partition, one.offset)].append(one)
+    return by_producer
+
+
+def _holds(signs: Signs) -> list[Held]:
+    """All that holds readers of committed records, by partition and offset."""
     stable = pc.field("last_stable_offset")  # brokers of before 2.0 tell -1 to who does not ask for it
     where = (stable >= 0) & (stable < pc.field("high_watermark")) & (pc.field("topic") != _RAFT_LOG)
     keys = ("topic", "partition", "last_stable_offset")
@@ -66,12 +76,7 @@ def _held(signs: Signs) -> dict[tuple[int | None, str | None], list[Held]]:
             key = row["topic"], row["partition"], row["last_stable_offset"]
             first, last = spans.get(key, (row["at_min"], row["at_max"]))
             spans[key] = min(first, row["at_min"]), max(last, row["at_max"])
-    by_producer: dict[tuple[int | None, str | None], list[Held]] = defaultdict(list)
-    for (topic, partition, offset), (first, last) in sorted(spans.items()):
-        if last - first >= threshold("open_transaction") * SECOND_NS:
-            one = Held(first, last, topic, partition, offset)
-            by_producer[_producer(signs, topic, partition, offset)].append(one)
-    return by_producer
+    return [Held(*span, topic, partition, offset) for (topic, partition, offset), span in sorted(spans.items())]
 
 
 class Held(NamedTuple):
@@ -133,8 +138,6 @@ def _hung(signs: Signs, times: Sequence[Sequence[Held]], connection: int | None,
     if len(times) > 1:
         headline = f"{len(times)} transactions {who}, one after the other, stayed open from {clock(since)} on: "
         headline += f"{waited} for up to {duration(longest)} each time"
-    held_back = f"{partitions} held back for {'up to ' if len(times) > 1 else ''}{duration(longest)}"
-    count = len({one.place for one in found})
     return Incident(
         kind=IncidentKind.HUNG_TRANSACTION,
         severity=Severity.CRITICAL if len(times) == 1 else Severity.WARNING,
@@ -158,9 +161,14 @@ def _hung(signs: Signs, times: Sequence[Sequence[Held]], connection: int | None,
         ),
         advice=_ADVICE_HUNG,
         cost_ms=sum(span * len({one.place for one in some}) for span, some in zip(spans, times, strict=True)),
-        effects=(Effect("partitions", held_back, count, longest),),
+        effects=(_held_back(found, longest, "up to " if len(times) > 1 else ""),),
         findings=_findings(signs, found, since, until),
     )
+
+
+def _held_back(found: Sequence[Held], ms: float, bound: str = "") -> Effect:
+    places = dict.fromkeys(one.place for one in found)
+    return Effect("partitions", f"{in_words(places)} held back for {bound}{duration(ms)}", len(places), ms)
 
 
 def _findings(signs: Signs, found: Sequence[Held], since: int, until: int) -> frozenset[str]:
@@ -175,11 +183,37 @@ def _findings(signs: Signs, found: Sequence[Held], since: int, until: int) -> fr
 
 def overdue(signs: Signs) -> Iterator[Incident]:
     """Transactions with which a producer wanted to go on when the coordinator had aborted them for their age."""
-    held: dict[str | None, list[Held]] = defaultdict(list)
-    for (_, client_id), found in signs.once(_held).items():
-        held[client_id] += found
     for one in signs.once(_overdues):
-        yield _overdue(signs, one, [other for other in held[one.client_id] if other.overlaps(*one.time)])
+        yield _overdue(signs, one, _held_by(signs, one))
+
+
+def _held_by(signs: Signs, one: Overdue) -> list[Held]:
+    """What a transaction held, for its timeout at least: offsets of the batches that its producer wrote in its time.
+
+    Answers to fetches lack partitions of which nothing is new: a hold lasts for longer than they tell it.
+    """
+    since, until = one.time
+    aborted = since + one.timeout_ms * MILLISECOND_NS
+    where = (
+        pc.field("connection").isin([row["connection"] for row in signs.connections_named([one.client_id])])
+        & (pc.field("direction") == "produce")
+        & pc.field("transactional")
+        & (pc.field("at") >= moment(since))
+        & (pc.field("at") <= moment(until))
+    )
+    written: dict[tuple[str, int], list[Row]] = defaultdict(list)
+    for row in signs.rows("batches", ("topic", "partition", "base_offset", "last_offset"), where):
+        written[row["topic"], row["partition"]].append(row)
+    return [
+        held._replace(last=max(held.last, aborted))
+        for held in signs.once(_holds)
+        if since <= held.first < aborted
+        and any(
+            None not in (row["base_offset"], row["last_offset"])
+            and row["base_offset"] <= held.offset <= row["last_offset"]
+            for row in written.get((held.topic, held.partition), ())
+        )
+    ]
 
 
 def _overdues(signs: Signs) -> list[Overdue]:
@@ -233,6 +267,7 @@ def _overdue(signs: Signs, one: Overdue, held: Sequence[Held]) -> Incident:
     client_id, name, first, end, timeout_ms = one
     since, until = one.time
     lasted = (until - since) / MILLISECOND_NS
+    times = [(one.last - one.first) / MILLISECOND_NS for one in held]
     sure = end["api"] == "EndTxn" and end["error"] == Error.INVALID_TXN_STATE
     what = "the commit" if end["api"] == "EndTxn" else "what it sent next"
     told = f"{end['api']} answered {end['error']}: there was nothing to {'end' if sure else 'go on with'} any more"
@@ -254,8 +289,9 @@ def _overdue(signs: Signs, one: Overdue, held: Sequence[Held]) -> Incident:
         f"timeout is {duration(timeout_ms)}, so the coordinator aborted it, and {what} was refused",
         evidence=tuple(evidence),
         advice=_ADVICE_HUNG,
-        cost_ms=lasted,
-        effects=(Effect("time", f"readers of committed records waited for up to {duration(lasted)}", None, lasted),),
+        # Where nobody is seen to wait, it is the time for which the transaction was open for certain.
+        cost_ms=sum(times) or float(timeout_ms),
+        effects=(_held_back(held, max(times), "at least "),) if times else (),
         findings=_findings(signs, held, since, until)
         | signs.explained(("error_loop",), since, until, clients=[client_id]),
     )
