@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from itertools import chain
+from operator import itemgetter
 from typing import NamedTuple
 
 import pyarrow.compute as pc
@@ -14,7 +16,7 @@ from kafkascope.reports.columns.arrow import moment
 from kafkascope.reports.columns.name_lists import in_words
 from kafkascope.reports.columns.words import clock, duration
 from kafkascope.reports.incidents.incident import Effect, Incident, Subject, Weighed
-from kafkascope.reports.incidents.signs import MOST_ROWS, Row, Signs
+from kafkascope.reports.incidents.signs import MOST_ROWS, Row, Signs, between
 from kafkascope.reports.vocabulary.finding_kinds import Severity
 from kafkascope.reports.vocabulary.incident_kinds import IncidentKind, Role
 from kafkascope.reports.vocabulary.thresholds import threshold
@@ -36,6 +38,7 @@ _TRANSACTION = {
     "name": r'"transactionalId": "(?P<name>[^"\\]+)"',
     "timeout_ms": r'"transactionTimeoutMs": (?P<timeout_ms>[0-9]{1,9})\b',
 }
+_BATCH = ("connection", "at", "topic", "partition", "base_offset", "last_offset")
 _RAFT_LOG = "__cluster_metadata"  # has no transactions of producers
 _ADVICE_HUNG = (
     "Find out why the producer neither commits nor aborts in time (a slow step in the midst of the transaction, a "
@@ -66,7 +69,7 @@ def _held(signs: Signs) -> dict[tuple[int | None, str | None], list[Held]]:
 
 
 def _holds(signs: Signs) -> list[Held]:
-    """All that holds readers of committed records, by partition and offset."""
+    """All that holds readers of committed records, by when it began."""
     stable = pc.field("last_stable_offset")  # brokers of before 2.0 tell -1 to who does not ask for it
     where = (stable >= 0) & (stable < pc.field("high_watermark")) & (pc.field("topic") != _RAFT_LOG)
     keys = ("topic", "partition", "last_stable_offset")
@@ -76,7 +79,7 @@ def _holds(signs: Signs) -> list[Held]:
             key = row["topic"], row["partition"], row["last_stable_offset"]
             first, last = spans.get(key, (row["at_min"], row["at_max"]))
             spans[key] = min(first, row["at_min"]), max(last, row["at_max"])
-    return [Held(*span, topic, partition, offset) for (topic, partition, offset), span in sorted(spans.items())]
+    return sorted(Held(*span, topic, partition, offset) for (topic, partition, offset), span in spans.items())
 
 
 class Held(NamedTuple):
@@ -194,26 +197,40 @@ def _held_by(signs: Signs, one: Overdue) -> list[Held]:
     """
     since, until = one.time
     aborted = since + one.timeout_ms * MILLISECOND_NS
-    where = (
-        pc.field("connection").isin([row["connection"] for row in signs.connections_named([one.client_id])])
-        & (pc.field("direction") == "produce")
-        & pc.field("transactional")
-        & (pc.field("at") >= moment(since))
-        & (pc.field("at") <= moment(until))
-    )
     written: dict[tuple[str, int], list[Row]] = defaultdict(list)
-    for row in signs.rows("batches", ("topic", "partition", "base_offset", "last_offset"), where):
+    for row in between(signs.once(_written).get(one.client_id, ()), since, until):
         written[row["topic"], row["partition"]].append(row)
+    holds = signs.once(_holds)
+    begun = holds[bisect_left(holds, (since,)) : bisect_left(holds, (aborted,))] if written else []
     return [
         held._replace(last=max(held.last, aborted))
-        for held in signs.once(_holds)
-        if since <= held.first < aborted
-        and any(
+        for held in begun
+        if any(
             None not in (row["base_offset"], row["last_offset"])
             and row["base_offset"] <= held.offset <= row["last_offset"]
             for row in written.get((held.topic, held.partition), ())
         )
     ]
+
+
+def _written(signs: Signs) -> dict[str, list[Row]]:
+    """Batches of transactions by the producers of overdue ones, by client id and time."""
+    overdues = signs.once(_overdues)
+    connections = signs.connections_named({one.client_id for one in overdues})
+    name_of = {row["connection"]: row["client_id"] for row in connections}
+    found: dict[str, list[Row]] = defaultdict(list)
+    if not name_of:
+        return found
+    where = (
+        pc.field("connection").isin(sorted(name_of))
+        & (pc.field("direction") == "produce")
+        & pc.field("transactional")
+        & (pc.field("at") >= moment(min(one.time[0] for one in overdues)))
+        & (pc.field("at") <= moment(max(one.time[1] for one in overdues)))
+    )
+    for row in sorted(signs.rows("batches", _BATCH, where), key=itemgetter("at")):
+        found[name_of[row["connection"]]].append(row)
+    return found
 
 
 def _overdues(signs: Signs) -> list[Overdue]:
