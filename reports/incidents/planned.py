@@ -148,8 +148,10 @@ def _rebalanced(signs: Signs, made: Sequence[Row]) -> list[Row]:
     """Rebalances of groups that read topics which were made or changed before, as these became known to members."""
     changed = _since(made, _OF_TOPICS)
     there = _since(made, ("CreateTopics", "DeleteTopics"))
+    gone = _since(made, ("DeleteTopics",))
     return [
-        row
+        # Offsets of a topic that is made anew are those of other records.
+        row | {"reread_records": None} if _asks_for(row, gone) else row
         for _, rows in groupby(signs.rebalances if changed else (), key=itemgetter("group_id"))
         for before, row in pairwise([{}, *rows])
         if _comes_of(before, row, changed, there)
@@ -174,13 +176,18 @@ def _comes_of(before: Row, row: Row, changed: Mapping[str, int], there: Mapping[
     if started is None:
         return False
     if row["trigger"] == Trigger.TOPIC_PARTITIONS_CHANGED:
-        asked = {topic for member in row["members"] or () for topic in member["subscription"] or ()}
-        return any(changed.get(topic, started) < started for topic in asked)
+        return _asks_for(row, changed)
     if row["trigger"] != Trigger.SUBSCRIPTION_CHANGED:
         return False
     earlier, later = (_subscribed(one, row["trigger_member"]) for one in (before, row))
     other = earlier ^ later if earlier and later else set()
     return bool(other) and all(there.get(topic, started) < started for topic in other)
+
+
+def _asks_for(row: Row, since: Mapping[str, int]) -> bool:
+    """Whether a member of a rebalance asks for a topic of which something is so since before."""
+    asked = (topic for member in row["members"] or () for topic in member["subscription"] or ())
+    return any(since.get(topic, row["started"]) < row["started"] for topic in asked)
 
 
 def _subscribed(row: Row, member_id: str | None) -> set[str]:

@@ -115,6 +115,27 @@ def test_rebalances_that_come_of_topics_which_are_made(
     assert ("; 1 rebalance" in one.headline) == told
 
 
+@pytest.mark.parametrize(("deleted", "asked", "told"), [(10, "orders", False), (13, "orders", True), (10, "b", True)])
+def test_records_of_a_topic_that_is_made_anew_are_not_read_again(deleted: float, asked: str, told: bool) -> None:
+    made = [
+        exchange(n, api, time, time + 0.1, client_id="adm", request=request)
+        for n, (api, time, request) in enumerate(
+            [
+                ("DeleteTopics", deleted, '{"topics": [{"name": "orders"}]}'),
+                ("CreateTopics", 11, '{"topics": [{"name": "orders"}, {"name": "b"}]}'),
+            ]
+        )
+    ]
+    members = [member("c1") | {"subscription": [asked]}]
+    row = rebalance("topic_partitions_changed", 4, 12, members=members, reread_records=14)
+    connections = [connection(1, client_id="adm")]
+    (one,) = (
+        each for each in found(exchanges=made, rebalances=[row], connections=connections) if each.kind == "admin_action"
+    )
+    assert one.rebalances == {("shop", 4)}
+    assert ("14 records were read again" in one.headline) == told
+
+
 def test_what_was_refused_or_not_answered_changed_nothing_that_is_known() -> None:
     made = exchange(1, "DeleteTopics", 10, 10.1)
     refused = row("errors", connection=1, number=1, api="DeleteTopics", error="TOPIC_AUTHORIZATION_FAILED")
