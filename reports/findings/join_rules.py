@@ -90,21 +90,21 @@ _NO_SHARE_GROUPS = (
     "Share groups are a feature of the cluster: kafka-features.sh describe shows share.version, and upgrade --feature "
     "share.version=1 switches it on (KIP-932; brokers from 4.1 on)."
 )
-_NO_STREAMS_GROUPS = (
+NO_STREAMS_GROUPS = (
     "This protocol is a feature of the cluster: kafka-features.sh describe shows streams.version, and upgrade "
     "--feature streams.version=1 switches it on (KIP-1071; brokers from 4.1 on). Or set group.protocol=classic."
 )
 _ADVICE_BY_API: dict[tuple[str, str], str] = {
     (Error.INVALID_REQUEST, "StreamsGroupHeartbeat"): _ONE_TOPOLOGY,
     (Error.UNSUPPORTED_VERSION, "ShareGroupHeartbeat"): _NO_SHARE_GROUPS,
-    (Error.UNSUPPORTED_VERSION, "StreamsGroupHeartbeat"): _NO_STREAMS_GROUPS,
+    (Error.UNSUPPORTED_VERSION, "StreamsGroupHeartbeat"): NO_STREAMS_GROUPS,
 }
 """Where it is another one than that of the error."""
 _ALSO_OF_MEMBERS = frozenset({Error.GROUP_ID_NOT_FOUND, Error.INVALID_REQUEST})
 _SAID_MORE_OF = frozenset({Error.INVALID_REQUEST, Error.STREAMS_INVALID_TOPOLOGY, Error.STREAMS_INVALID_TOPOLOGY_EPOCH})
 _INSTANCE_ERRORS = frozenset({Error.FENCED_INSTANCE_ID, Error.UNRELEASED_INSTANCE_ID})
 _GENERATIONS = frozenset({"JoinGroup", "SyncGroup"})
-_JOINS = frozenset({"JoinGroup", "ConsumerGroupHeartbeat", "ShareGroupHeartbeat", "StreamsGroupHeartbeat"})
+JOINS = frozenset({"JoinGroup", "ConsumerGroupHeartbeat", "ShareGroupHeartbeat", "StreamsGroupHeartbeat"})
 
 
 def instance_ids(group: Group) -> Iterator[Finding]:
@@ -178,7 +178,7 @@ def _refusal(message: Message) -> Observation:
 
 
 def _instance(message: Message) -> str | None:
-    if message.api not in _JOINS and message.api != "SyncGroup":
+    if message.api not in JOINS and message.api != "SyncGroup":
         return None
     instance: str | None = message.request.get("groupInstanceId") or message.request.get("instanceId")
     return instance
@@ -188,7 +188,7 @@ def joins_refused(group: Group) -> Iterator[Finding]:
     """Clients that may not join, whatever they do."""
     by_cause: dict[tuple[str, str | None], list[Message]] = defaultdict(list)
     for message in group.log.messages:
-        if message.api in _JOINS and message.error in _REFUSED_JOINS and _comes(message):
+        if message.api in JOINS and message.error in _REFUSED_JOINS and _comes(message):
             by_cause[message.error, message.client_id].append(message)
     for (error, client), messages in sorted(by_cause.items(), key=lambda item: item[1][0].at):
         kind, what, advice = _REFUSED_JOINS[error]

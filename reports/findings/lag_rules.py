@@ -30,16 +30,11 @@ def lag_findings(lag: pa.Table, rereads: pa.Table, forgotten: pa.Table) -> list[
     return [*_stuck(lag), *_growing(lag), *_read_again(rereads, lag), *_forgotten(forgotten)]
 
 
-_AWAY = (
-    "neither reads nor commits any more, and there is more",
-    "See whether it runs and is in the group (kafka-consumer-groups.sh --describe --members): one that was stopped "
-    "leaves these to nobody if it was the last; a processing that blocks stops reading and commits.",
-)
-"""What is said of a reader that stopped both, and what to do."""
-
-
 def _stuck(lag: pa.Table) -> Iterator[Finding]:
-    """Members that ask for one offset again and again while there is more, or go on reading and commit nothing."""
+    """Members that ask for one offset again and again while there is more, or go on reading and commit nothing.
+
+    Who does not read any more may have left, or be a tool that only asked what is committed.
+    """
     enough = threshold("lag_stuck") * 1000
     for column, kind, does, advice in (
         (
@@ -54,27 +49,25 @@ def _stuck(lag: pa.Table) -> Iterator[Finding]:
             "commit_stuck_ms",
             "commits_stopped",
             "does not commit, and there is more",
-            "See whether it still reads (fetch_offset in the table lag) and whether its commits are refused; a "
-            "processing that blocks stops commits as well.",
+            "See whether its commits are refused; if it commits by itself (enable.auto.commit is false), whether its "
+            "processing gets on.",
         ),
     ):
         rows = lag.filter(pc.fill_null(pc.greater_equal(lag[column], enough), False))
         for (topic, group, client), found in _by_reader(rows):
             worst = {
-                partition: max(of, key=lambda row: row[column])
+                partition: max(read, key=lambda row: row[column])
                 for partition, of in _by_partition(found).items()
-                if _is_its_own(of, column, enough)
+                if _is_its_own(of, column, enough) and (read := [row for row in of if row["fetches"]])
             }
             if not worst:
                 continue
-            is_away = kind == "commits_stopped" and not any(row["fetches"] for row in found)
-            what, to_do = _AWAY if is_away else (does, advice)
             longest = max(row[column] for row in worst.values())
             where = in_words(f"{topic}-{partition}" for partition in worst)
             yield Finding(
                 Severity.CRITICAL if kind == "consumer_stuck" else Severity.WARNING,
                 kind,
-                f"{client} {what}: {where}, for {in_seconds(longest, 0)}",
+                f"{client} {does}: {where}, for {in_seconds(longest, 0)}",
                 f"group {group}",
                 min(row["at"] + (row["width_ms"] - row[column]) * MILLISECOND_NS for row in worst.values()),
                 max(row["at"] + row["width_ms"] * MILLISECOND_NS for row in worst.values()),
@@ -88,7 +81,7 @@ def _stuck(lag: pa.Table) -> Iterator[Finding]:
                     )
                     for partition, row in sorted(worst.items())
                 ],
-                to_do,
+                advice,
                 round(longest / (longest + 4 * enough), 3),
                 client_ids=_clients(found),
             )

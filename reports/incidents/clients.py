@@ -116,7 +116,8 @@ def _until(finding: Row) -> int:
 def _told(signs: Signs, one: Told, names: Sequence[str], found: Sequence[Row]) -> Incident:
     """What one client does, or many alike."""
     hosts = list(dict.fromkeys(host_of(row) for row in found))
-    since, until = min(row["since"] for row in found), max(row["until"] or row["since"] for row in found)
+    since, last = min(row["since"] for row in found), max(map(_until, found))
+    until = min(last, signs.end)  # an order to hold back may be longer than the capture
     lasted = (until - since) / MILLISECOND_NS
     worst = max(found, key=lambda row: (row["weight"] or 0, row["id"]))
     of_broker = all(_is_broker(signs, row) for row in found)
@@ -142,7 +143,7 @@ def _told(signs: Signs, one: Told, names: Sequence[str], found: Sequence[Row]) -
             *beside.subjects,
         ),
         started=since,
-        ended=until,
+        ended=until if until == last else None,
         headline=f"{who}, {clock(since)} to {clock(until)}: {'' if len(names) == 1 else 'the worst: '}{what}"
         + (f" ({beside.words})" if beside.words else "")
         + in_words(costs),

@@ -32,6 +32,12 @@ def of_rebalances(rows: Sequence[Row]) -> tuple[tuple[Effect, ...], float, froze
     return tuple(effects), float(max(total, whole)), known
 
 
+def members_before(signs: Signs, row: Row) -> Sequence[Row]:
+    """The members of the generation before a rebalance."""
+    rows = signs.rebalances_of(row["group_id"], row["started"] - 1)
+    return rows[-1]["members"] or () if rows else ()
+
+
 def assigned(members: Iterable[Row]) -> list[str]:
     """The partitions of some members of a rebalance."""
     return sorted({partition for member in members for partition in member["assignment"] or ()})

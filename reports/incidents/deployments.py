@@ -130,7 +130,8 @@ def _replaced_behind(
     before, old = rows[first], present[first]
     if len(old) < threshold("deployed_members") or before["started"] is None:
         return first, None
-    last = before["started"]
+    last, best = before["started"], 0
+    found: tuple[int, _Deployment | None] = first, None
     for place in range(first + 1, min(first + 1 + _MOST_STEPS, len(rows))):
         row, now = rows[place], present[place]
         triggers = {row["trigger"], *(also["trigger"] for also in row["contributing"] or ())}
@@ -138,7 +139,8 @@ def _replaced_behind(
         if late or not triggers <= _ORDERLY:
             break
         last, gone, come = row["started"], old - now, now - old
-        if len(gone) == len(come) >= threshold("deployed_members"):
+        if len(gone) == len(come) >= threshold("deployed_members") and len(gone) > best:
+            best = len(gone)  # the others follow, if it goes on
             taken = rows[first + 1 : place + 1]
             names = [sorted({name for name, _ in group}) for group in (gone, come)]
             hosts = [f" ({listed({host for _, host in group}, 3)})" for group in (gone, come)]
@@ -148,8 +150,8 @@ def _replaced_behind(
                 Weighed(f"in the group are {_listed(now)}", None, row["started"], 0.6),
             )
             clients = sorted({*names[0], *names[1]})
-            return place, _Deployment(Certainty.GUESSED, words, clients, list(taken), evidence)
-    return first, None
+            found = place, _Deployment(Certainty.GUESSED, words, clients, list(taken), evidence)
+    return found
 
 
 def _who(row: Row, workers: Set[str]) -> set[tuple[str, str]]:

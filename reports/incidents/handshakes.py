@@ -70,8 +70,33 @@ def alike(signs: Signs) -> Alike:
 
 def failed(signs: Signs) -> Iterator[Incident]:
     """Handshakes that fail alike, at one listener: an incident for each way in which they do."""
-    for (host, port, by, alert), rows in sorted(signs.once(alike).items()):
+    for (host, port, by, alert), rows in sorted(_by_cause(signs.once(alike)).items()):
         yield _failed(signs, address(host, port), by, alert, rows)
+
+
+def _by_cause(found: Alike) -> Alike:
+    """The same, but what cannot be read (TLS 1.3) is with those who see that the listener's certificate has expired."""
+    made = dict(found)
+    for how, rows in found.items():
+        host, port, by, alert = how
+        ends = _expired(rows) if (by, alert) != ("client", "encrypted") else None
+        hidden = made.get((host, port, "client", "encrypted"), ())
+        if by == "client" and ends is not None and hidden and opened(hidden[0]) > ends:
+            made[how] = sorted([*rows, *hidden], key=lambda row: (opened(row), row["connection"]))
+            del made[host, port, "client", "encrypted"]
+    return made
+
+
+def _expired(rows: Sequence[Row]) -> int | None:
+    """When the certificate of the last one that shows it had ended before; None if it had not."""
+    last = _last_seen(rows)
+    ends: int | None = last["tls_certificate_until"]
+    return ends if ends is not None and ends < opened(last) else None
+
+
+def _last_seen(rows: Sequence[Row]) -> Row:
+    """The last one whose certificate can be read, if any."""
+    return next((row for row in reversed(rows) if row["tls_certificate_until"] is not None), rows[-1])
 
 
 def _failed(signs: Signs, place: str, by: str, alert: str, rows: Sequence[Row]) -> Incident:
@@ -82,11 +107,9 @@ def _failed(signs: Signs, place: str, by: str, alert: str, rows: Sequence[Row]) 
     why, advice = _why(rows, place, by, alert)
     broker = signs.broker_words(where)
     side = "clients" if by == "client" and len(hosts) > 1 else by
-    text = (
-        f"alert {alert} of the {by}"
-        if alert != "encrypted"
-        else f"an encrypted alert of the {by}, in the place of a handshake's end"
-    )
+    hidden = sum(row["tls_alert"] == "encrypted" for row in rows) if alert != "encrypted" else 0
+    if hidden:
+        why += f" ({hidden:,} of them are TLS 1.3, where neither certificate nor alert can be read)"
     number = counted(len(rows), "TLS handshake")
     apart = [host for host in hosts if host in signs.brokers and host != address_alone(place)]
     who = listed([signs.broker_words(host) if host in apart else host for host in hosts])
@@ -104,13 +127,20 @@ def _failed(signs: Signs, place: str, by: str, alert: str, rows: Sequence[Row]) 
         ended=until,
         headline=f"{number} of {who} with {broker} at port {place.rpartition(':')[2]} failed from "
         f"{clock(since)} to {clock(until)}, each ended by the {side}: {why}" + in_words(held.effects),
-        evidence=tuple(Weighed(text, row["connection"], opened(row), 0.9) for row in rows),
+        evidence=tuple(Weighed(_alert(row), row["connection"], opened(row), 0.9) for row in rows),
         advice=advice,
         cost_ms=(until - since) / MILLISECOND_NS + held.cost_ms,
         effects=held.effects,
         findings=held.findings | signs.explained(("connection_churn",), since, until, clients=names),
         rebalances=held.rebalances,
     )
+
+
+def _alert(row: Row) -> str:
+    by = row["tls_alert_by"]
+    if row["tls_alert"] == "encrypted":
+        return f"an encrypted alert of the {by}, in the place of a handshake's end"
+    return f"alert {row['tls_alert']} of the {by}"
 
 
 def opened(row: Row) -> int:
@@ -120,10 +150,9 @@ def opened(row: Row) -> int:
 
 def _why(rows: Sequence[Row], place: str, by: str, alert: str) -> tuple[str, str]:
     """Why handshakes failed, as far as alert and certificate tell; and what to do."""
-    last = rows[-1]
-    ends, begins = last["tls_certificate_until"], last["tls_certificate_from"]
-    at = opened(last)
-    if by == "client" and ends is not None and ends < at:
+    last, ends = _last_seen(rows), _expired(rows)
+    begins, at = last["tls_certificate_from"], opened(last)
+    if by == "client" and ends is not None:
         return f"the broker's certificate has expired on {_day(ends)}", _RENEW
     if by == "client" and begins is not None and begins > at:
         return f"the broker's certificate holds from {_day(begins)} on only", _RENEW

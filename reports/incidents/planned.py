@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import groupby, pairwise
+from operator import itemgetter
 
 import pyarrow.compute as pc
 
@@ -28,7 +29,6 @@ _MOST_TIMES = 5  # at which one client changes something, that are told each for
 _GONE = frozenset({Error.UNKNOWN_TOPIC_OR_PARTITION, Error.UNKNOWN_TOPIC_ID, Error.INCONSISTENT_TOPIC_ID})
 _OF_GONE = ("error_loop", "idle_polling", "metadata_storm", "leader_changed", "sent_again")
 _OF_TOPICS = ("CreateTopics", "DeleteTopics", "CreatePartitions")
-_NEWS_OF_TOPICS = frozenset({Trigger.TOPIC_PARTITIONS_CHANGED, Trigger.SUBSCRIPTION_CHANGED})
 
 
 CHANGES = (
@@ -146,22 +146,58 @@ def _changes(signs: Signs, client_id: str, host: str, made: Sequence[Row]) -> In
 
 def _rebalanced(signs: Signs, made: Sequence[Row]) -> list[Row]:
     """Rebalances of groups that read topics which were made or changed before, as these became known to members."""
-    changed: dict[str, int] = {}
-    for row in made:
-        if row["api"] in _OF_TOPICS:
-            for _, topic in named_in(row["request"]):
-                changed.setdefault(topic, row["requested"])
+    changed = _since(made, _OF_TOPICS)
+    there = _since(made, ("CreateTopics", "DeleteTopics"))
+    gone = _since(made, ("DeleteTopics",))
     return [
-        row
-        for row in (signs.rebalances if changed else ())
-        if row["trigger"] in _NEWS_OF_TOPICS
-        and row["started"] is not None
-        and any(
-            changed.get(topic, row["started"]) < row["started"]
-            for member in row["members"] or ()
-            for topic in member["subscription"] or ()
-        )
+        # Offsets of a topic that is made anew are those of other records.
+        row | {"reread_records": None} if _asks_for(row, gone) else row
+        for _, rows in groupby(signs.rebalances if changed else (), key=itemgetter("group_id"))
+        for before, row in pairwise([{}, *rows])
+        if _comes_of(before, row, changed, there)
     ]
+
+
+def _since(made: Sequence[Row], which: Collection[str]) -> dict[str, int]:
+    """When each topic was first changed by some APIs."""
+    found: dict[str, int] = {}
+    for row in made:
+        for _, topic in named_in(row["request"]) if row["api"] in which else ():
+            found.setdefault(topic, row["requested"])
+    return found
+
+
+def _comes_of(before: Row, row: Row, changed: Mapping[str, int], there: Mapping[str, int]) -> bool:
+    """Whether a rebalance may come of topics that were changed, or came and went.
+
+    A pattern of a member finds other topics only as these come and go: in all else it is the application that asks.
+    """
+    started = row["started"]
+    if started is None:
+        return False
+    if row["trigger"] == Trigger.TOPIC_PARTITIONS_CHANGED:
+        return _asks_for(row, changed)
+    if row["trigger"] != Trigger.SUBSCRIPTION_CHANGED:
+        return False
+    earlier, later = (_subscribed(one, row["trigger_member"]) for one in (before, row))
+    other = earlier ^ later if earlier and later else set()
+    return bool(other) and all(there.get(topic, started) < started for topic in other)
+
+
+def _asks_for(row: Row, since: Mapping[str, int]) -> bool:
+    """Whether a member of a rebalance asks for a topic of which something is so since before."""
+    asked = (topic for member in row["members"] or () for topic in member["subscription"] or ())
+    return any(since.get(topic, row["started"]) < row["started"] for topic in asked)
+
+
+def _subscribed(row: Row, member_id: str | None) -> set[str]:
+    """The topics that a member of a rebalance asks for; none where they are not known."""
+    return {
+        topic
+        for member in row.get("members") or ()
+        if member["member_id"] == member_id
+        for topic in member["subscription"] or ()
+    }
 
 
 def topics_deleted(signs: Signs) -> dict[str, list[Row]]:

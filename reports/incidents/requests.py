@@ -16,6 +16,7 @@ from kafkascope.reports.columns.text import address, counted
 from kafkascope.reports.columns.words import clock, duration
 from kafkascope.reports.incidents.brokers import Outage, out_at, outages, topic_subjects
 from kafkascope.reports.incidents.incident import EVIDENCE_SHOWN, Effect, Incident, Subject, Weighed
+from kafkascope.reports.incidents.no_protocol import unjoined
 from kafkascope.reports.incidents.planned import comes_of, topics_deleted
 from kafkascope.reports.incidents.runs import in_runs
 from kafkascope.reports.incidents.signs import REPLICA_ERRORS, Row, Signs
@@ -112,13 +113,15 @@ _NOT_FAILED = frozenset({Error.NONE, Error.TOPIC_ALREADY_EXISTS})
 def refusals(signs: Signs) -> Iterator[Incident]:
     """Topics that clients cannot use."""
     found, missing = signs.once(outages), _told_missing(signs)
+    not_made = {(one.client_id, topic) for one in signs.once(unjoined) for topic in one.topics}
     apart = threshold("one_trouble") * SECOND_NS
     for refusal in _REFUSALS:
         by_topic: dict[str, list[Row]] = defaultdict(list)
         for row in signs.errors:
             if row["error"] in refusal.errors and row["topic"] and row["api"] in _OF_CLIENTS:
                 deleted = signs.once(topics_deleted).get(row["topic"], ())
-                if not any(comes_of(row, deletion) for deletion in deleted):  # which is told with that
+                told = (row["client_id"], row["topic"]) in not_made or any(comes_of(row, one) for one in deleted)
+                if not told:  # with that
                     by_topic[row["topic"]].append(row)
         alike: dict[frozenset[str | None], list[str]] = defaultdict(list)  # topics by who cannot use them
         for topic, rows in sorted(by_topic.items()):

@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from operator import itemgetter
 
+import pyarrow.compute as pc
+
+from kafkascope.decoders import apis
 from kafkascope.decoders.errors import Error
+from kafkascope.reports.columns.arrow import moment
 from kafkascope.reports.columns.name_lists import listed
 from kafkascope.reports.columns.text import counted
 from kafkascope.reports.columns.words import clock, duration
-from kafkascope.reports.incidents.costs import of_rebalances
+from kafkascope.reports.incidents.costs import assigned, members_before, of_rebalances
 from kafkascope.reports.incidents.incident import Effect, Incident, Subject, Weighed
 from kafkascope.reports.incidents.incident import in_words as outcome
 from kafkascope.reports.incidents.paused import pauses
 from kafkascope.reports.incidents.signs import Row, Signs, group_of, packet_of
 from kafkascope.reports.vocabulary.finding_kinds import Severity
 from kafkascope.reports.vocabulary.incident_kinds import IncidentKind, Role
+from kafkascope.reports.vocabulary.thresholds import threshold
 from kafkascope.reports.vocabulary.triggers import Certainty, Trigger
 from kafkascope.sniffer.units import MILLISECOND_NS, SECOND_NS
 
@@ -229,7 +236,7 @@ def revoking(signs: Signs) -> Iterator[Incident]:
         if not rows:
             continue
         names = sorted({name for _, name in rows if name})
-        effects, cost_ms, rebalances = of_rebalances([row for row, _ in rows])
+        effects, cost_ms, rebalances = of_rebalances(_as_read(signs, rows))
         since = min(row["started"] for row, _ in rows)
         until = max(row["recovered"] or row["stable"] or row["started"] for row, _ in rows)
         told = {trigger for _, name, trigger in of_group if (group, name) not in slow_too}
@@ -258,3 +265,50 @@ def revoking(signs: Signs) -> Iterator[Incident]:
             ),
             rebalances=rebalances,
         )
+
+
+def _as_read(signs: Signs, late: Sequence[tuple[Row, str | None]]) -> list[Row]:
+    """The rebalances, in which a member that did not come back had its partitions no longer than it asked for records.
+
+    Of the classic protocol: there it is taken to have them up to its last heartbeat, and a member that sits in its
+    callback goes on with these.
+    """
+    names = {name for _, name in late if name and len(signs.hosts_of.get(name, ())) == 1}
+    fetches = _fetches(signs, [row for row, _ in late], names)
+    return [
+        _read_up_to(row, assigned(one for one in members_before(signs, row) if one["client_id"] == name), at)
+        if row["protocol"] == "classic" and name and (at := fetches.get(name))
+        else row
+        for row, name in late
+    ]
+
+
+def _fetches(signs: Signs, rows: Sequence[Row], names: Collection[str]) -> dict[str, list[int]]:
+    """When fetches of some clients were answered around these rebalances, by client id, in order of time."""
+    if not names:
+        return {}
+    around = int(threshold("one_trouble") * SECOND_NS)
+    where = (
+        pc.field("client_id").isin(sorted(names))
+        & (pc.field("api_key") == apis.FETCH)
+        & (pc.field("answered") >= moment(min(row["started"] for row in rows) - around))
+        & (pc.field("answered") <= moment(max(row["stable"] or row["started"] for row in rows)))
+    )
+    found: dict[str, list[int]] = defaultdict(list)
+    for row in sorted(signs.rows("exchanges", ("client_id", "answered"), where), key=itemgetter("answered")):
+        found[row["client_id"]].append(row["answered"])
+    return found
+
+
+def _read_up_to(row: Row, partitions: Collection[str], fetches: Sequence[int]) -> Row:
+    """A rebalance in which nobody had these partitions from the last fetch on, at the earliest from its begin on."""
+    place = bisect_right(fetches, row["stable"] or row["started"])
+    if not place:
+        return row
+    since = max(row["started"], fetches[place - 1])
+    unowned = []
+    for one in row["unowned"] or ():
+        over = one["since"] + int(one["ms"] * MILLISECOND_NS)
+        is_its_own = one["partition"] in partitions and since < over
+        unowned.append(one | {"since": since, "ms": (over - since) / MILLISECOND_NS} if is_its_own else one)
+    return row | {"unowned": unowned, "unowned_ms": max((one["ms"] for one in unowned), default=row["unowned_ms"])}

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from itertools import chain
+from operator import itemgetter
 from typing import NamedTuple
 
 import pyarrow.compute as pc
 
 from kafkascope.decoders.errors import Error
+from kafkascope.reports.columns.arrow import moment
 from kafkascope.reports.columns.name_lists import in_words
 from kafkascope.reports.columns.words import clock, duration
 from kafkascope.reports.incidents.incident import Effect, Incident, Subject, Weighed
-from kafkascope.reports.incidents.signs import MOST_ROWS, Row, Signs
+from kafkascope.reports.incidents.signs import MOST_ROWS, Row, Signs, between
 from kafkascope.reports.vocabulary.finding_kinds import Severity
 from kafkascope.reports.vocabulary.incident_kinds import IncidentKind, Role
 from kafkascope.reports.vocabulary.thresholds import threshold
@@ -35,6 +38,7 @@ _TRANSACTION = {
     "name": r'"transactionalId": "(?P<name>[^"\\]+)"',
     "timeout_ms": r'"transactionTimeoutMs": (?P<timeout_ms>[0-9]{1,9})\b',
 }
+_BATCH = ("connection", "at", "topic", "partition", "base_offset", "last_offset")
 _RAFT_LOG = "__cluster_metadata"  # has no transactions of producers
 _ADVICE_HUNG = (
     "Find out why the producer neither commits nor aborts in time (a slow step in the midst of the transaction, a "
@@ -56,7 +60,16 @@ def hung(signs: Signs) -> Iterator[Incident]:
 
 
 def _held(signs: Signs) -> dict[tuple[int | None, str | None], list[Held]]:
-    """What holds readers of committed records, by the producer: a connection, and its client id."""
+    """What holds readers of committed records for long, by the producer: a connection, and its client id."""
+    by_producer: dict[tuple[int | None, str | None], list[Held]] = defaultdict(list)
+    for one in signs.once(_holds):
+        if one.last - one.first >= threshold("open_transaction") * SECOND_NS:
+            by_producer[_producer(signs, one.topic, one.partition, one.offset)].append(one)
+    return by_producer
+
+
+def _holds(signs: Signs) -> list[Held]:
+    """All that holds readers of committed records, by when it began."""
     stable = pc.field("last_stable_offset")  # brokers of before 2.0 tell -1 to who does not ask for it
     where = (stable >= 0) & (stable < pc.field("high_watermark")) & (pc.field("topic") != _RAFT_LOG)
     keys = ("topic", "partition", "last_stable_offset")
@@ -66,12 +79,7 @@ def _held(signs: Signs) -> dict[tuple[int | None, str | None], list[Held]]:
             key = row["topic"], row["partition"], row["last_stable_offset"]
             first, last = spans.get(key, (row["at_min"], row["at_max"]))
             spans[key] = min(first, row["at_min"]), max(last, row["at_max"])
-    by_producer: dict[tuple[int | None, str | None], list[Held]] = defaultdict(list)
-    for (topic, partition, offset), (first, last) in sorted(spans.items()):
-        if last - first >= threshold("open_transaction") * SECOND_NS:
-            one = Held(first, last, topic, partition, offset)
-            by_producer[_producer(signs, topic, partition, offset)].append(one)
-    return by_producer
+    return sorted(Held(*span, topic, partition, offset) for (topic, partition, offset), span in spans.items())
 
 
 class Held(NamedTuple):
@@ -133,8 +141,6 @@ def _hung(signs: Signs, times: Sequence[Sequence[Held]], connection: int | None,
     if len(times) > 1:
         headline = f"{len(times)} transactions {who}, one after the other, stayed open from {clock(since)} on: "
         headline += f"{waited} for up to {duration(longest)} each time"
-    held_back = f"{partitions} held back for {'up to ' if len(times) > 1 else ''}{duration(longest)}"
-    count = len({one.place for one in found})
     return Incident(
         kind=IncidentKind.HUNG_TRANSACTION,
         severity=Severity.CRITICAL if len(times) == 1 else Severity.WARNING,
@@ -158,9 +164,14 @@ def _hung(signs: Signs, times: Sequence[Sequence[Held]], connection: int | None,
         ),
         advice=_ADVICE_HUNG,
         cost_ms=sum(span * len({one.place for one in some}) for span, some in zip(spans, times, strict=True)),
-        effects=(Effect("partitions", held_back, count, longest),),
+        effects=(_held_back(found, longest, "up to " if len(times) > 1 else ""),),
         findings=_findings(signs, found, since, until),
     )
+
+
+def _held_back(found: Sequence[Held], ms: float, bound: str = "") -> Effect:
+    places = dict.fromkeys(one.place for one in found)
+    return Effect("partitions", f"{in_words(places)} held back for {bound}{duration(ms)}", len(places), ms)
 
 
 def _findings(signs: Signs, found: Sequence[Held], since: int, until: int) -> frozenset[str]:
@@ -175,11 +186,51 @@ def _findings(signs: Signs, found: Sequence[Held], since: int, until: int) -> fr
 
 def overdue(signs: Signs) -> Iterator[Incident]:
     """Transactions with which a producer wanted to go on when the coordinator had aborted them for their age."""
-    held: dict[str | None, list[Held]] = defaultdict(list)
-    for (_, client_id), found in signs.once(_held).items():
-        held[client_id] += found
     for one in signs.once(_overdues):
-        yield _overdue(signs, one, [other for other in held[one.client_id] if other.overlaps(*one.time)])
+        yield _overdue(signs, one, _held_by(signs, one))
+
+
+def _held_by(signs: Signs, one: Overdue) -> list[Held]:
+    """What a transaction held, for its timeout at least: offsets of the batches that its producer wrote in its time.
+
+    Answers to fetches lack partitions of which nothing is new: a hold lasts for longer than they tell it.
+    """
+    since, until = one.time
+    aborted = since + one.timeout_ms * MILLISECOND_NS
+    written: dict[tuple[str, int], list[Row]] = defaultdict(list)
+    for row in between(signs.once(_written).get(one.client_id, ()), since, until):
+        written[row["topic"], row["partition"]].append(row)
+    holds = signs.once(_holds)
+    begun = holds[bisect_left(holds, (since,)) : bisect_left(holds, (aborted,))] if written else []
+    return [
+        held._replace(last=max(held.last, aborted))
+        for held in begun
+        if any(
+            None not in (row["base_offset"], row["last_offset"])
+            and row["base_offset"] <= held.offset <= row["last_offset"]
+            for row in written.get((held.topic, held.partition), ())
+        )
+    ]
+
+
+def _written(signs: Signs) -> dict[str, list[Row]]:
+    """Batches of transactions by the producers of overdue ones, by client id and time."""
+    overdues = signs.once(_overdues)
+    connections = signs.connections_named({one.client_id for one in overdues})
+    name_of = {row["connection"]: row["client_id"] for row in connections}
+    found: dict[str, list[Row]] = defaultdict(list)
+    if not name_of:
+        return found
+    where = (
+        pc.field("connection").isin(sorted(name_of))
+        & (pc.field("direction") == "produce")
+        & pc.field("transactional")
+        & (pc.field("at") >= moment(min(one.time[0] for one in overdues)))
+        & (pc.field("at") <= moment(max(one.time[1] for one in overdues)))
+    )
+    for row in sorted(signs.rows("batches", _BATCH, where), key=itemgetter("at")):
+        found[name_of[row["connection"]]].append(row)
+    return found
 
 
 def _overdues(signs: Signs) -> list[Overdue]:
@@ -233,6 +284,7 @@ def _overdue(signs: Signs, one: Overdue, held: Sequence[Held]) -> Incident:
     client_id, name, first, end, timeout_ms = one
     since, until = one.time
     lasted = (until - since) / MILLISECOND_NS
+    times = [(one.last - one.first) / MILLISECOND_NS for one in held]
     sure = end["api"] == "EndTxn" and end["error"] == Error.INVALID_TXN_STATE
     what = "the commit" if end["api"] == "EndTxn" else "what it sent next"
     told = f"{end['api']} answered {end['error']}: there was nothing to {'end' if sure else 'go on with'} any more"
@@ -254,8 +306,9 @@ def _overdue(signs: Signs, one: Overdue, held: Sequence[Held]) -> Incident:
         f"timeout is {duration(timeout_ms)}, so the coordinator aborted it, and {what} was refused",
         evidence=tuple(evidence),
         advice=_ADVICE_HUNG,
-        cost_ms=lasted,
-        effects=(Effect("time", f"readers of committed records waited for up to {duration(lasted)}", None, lasted),),
+        # Where nobody is seen to wait, it is the time for which the transaction was open for certain.
+        cost_ms=sum(times) or float(timeout_ms),
+        effects=(_held_back(held, max(times), "at least "),) if times else (),
         findings=_findings(signs, held, since, until)
         | signs.explained(("error_loop",), since, until, clients=[client_id]),
     )

@@ -14,7 +14,7 @@ from kafkascope.reports.columns.arrow import moment
 from kafkascope.reports.columns.name_lists import listed
 from kafkascope.reports.columns.text import counted
 from kafkascope.reports.columns.words import clock, duration
-from kafkascope.reports.incidents.costs import held_up, of_rebalances, unread
+from kafkascope.reports.incidents.costs import held_up, members_before, of_rebalances, unread
 from kafkascope.reports.incidents.incident import Incident, Subject, Weighed, in_words
 from kafkascope.reports.incidents.signs import Row, Signs, between
 from kafkascope.reports.incidents.slow import LATE
@@ -68,7 +68,7 @@ def waited_for(signs: Signs) -> Iterator[Incident]:
     for row in signs.latest_rebalances:
         ms = (signs.end - (row["started"] or signs.end)) / MILLISECOND_NS
         if row["stable"] is None and not row["members"] and ms >= least:
-            away = _still_away(signs, row["group_id"], row["started"], _before(signs, row))
+            away = _still_away(signs, row["group_id"], row["started"], members_before(signs, row))
             late[row["group_id"]] += [Late(row["started"], name, ms, rebalance=row) for name in away]
     for group, one in _never_back(signs):
         late[group].append(one)
@@ -204,18 +204,12 @@ def _never_back(signs: Signs) -> Iterator[tuple[str, Late]]:
                 yield group, Late(since, name, ms)
 
 
-def _before(signs: Signs, row: Row) -> Sequence[Row]:
-    """The members of the generation before."""
-    rows = signs.rebalances_of(row["group_id"], row["started"] - 1)
-    return rows[-1]["members"] or () if rows else ()
-
-
 def _waited_for(signs: Signs, group: str, found: Sequence[Late]) -> Incident:
     names = sorted({one.client_id for one in found})
     since, longest = min(one.begun for one in found), max(one.ms for one in found)
     waiting = [one for one in found if not one.came]
     effects, cost_ms, rebalances = of_rebalances([one.rebalance for one in found if one.rebalance])
-    if waiting and waiting[0].rebalance and (held := held_up(_before(signs, waiting[0].rebalance))):
+    if waiting and waiting[0].rebalance and (held := held_up(members_before(signs, waiting[0].rebalance))):
         effects, cost_ms = (*effects, unread(held, waiting[0].ms)), cost_ms + waiting[0].ms * len(held)
     intervals = signs.poll_intervals(group)
     most = max((intervals[name] for name in names if name in intervals), default=0)

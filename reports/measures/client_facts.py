@@ -21,6 +21,7 @@ from kafkascope.reports.columns.series import in_groups
 from kafkascope.reports.columns.text import address
 from kafkascope.reports.columns.topics import ID_PREFIX
 from kafkascope.reports.columns.views import Known
+from kafkascope.reports.measures.throttling import held_back
 from kafkascope.sniffer.units import MILLISECOND_NS, SECOND_NS
 
 CAPTURE = "capture"
@@ -156,11 +157,14 @@ def _of_exchanges(exchanges: pa.Table, of_exchange: _Exchanges, answered: Answer
         "at": at,
         "packet": packet,
     }
-    latency = pc.subtract(_nanoseconds(exchanges["answered"]), _nanoseconds(exchanges["request_done"]))
+    asked, over = (_nanoseconds(exchanges[name]) for name in ("request_done", "answered"))
+    latency = pc.subtract(over, asked)
     yield _rows("request", base, latency)
     waiting = pc.and_(pc.equal(exchanges["outcome"], "unanswered"), pa.array(~answered.passed_over(exchanges)))
     yield _rows("unanswered", base | {"number": exchanges["connection"]}, None, waiting)
     throttled = pc.fill_null(pc.greater(exchanges["throttle_ms"], 0), False)
+    behind, _ = held_back(exchanges, integers(over) - integers(asked))
+    base["until"] = pc.coalesce(pc.add(over, pa.array(behind)), at)
     yield _rows("throttled", base, pc.cast(exchanges["throttle_ms"], pa.int64(), safe=False), throttled)
 
 
@@ -253,7 +257,10 @@ def _of_issues(issues: pa.Table) -> pa.Table:
 
 
 def _rows(kind: str, base: Mapping[str, Any], measure: Any, chosen: Any = None) -> pa.Table:
-    """Rows of FACTS, one for each of those that are chosen; measure is what count, total, least and most are of."""
+    """Rows of FACTS, one for each of those that are chosen; measure is what count, total, least and most are of.
+
+    base has the columns, at, packet, and until if what began then lasted.
+    """
     if chosen is not None:
         some = pc.indices_nonzero(chosen)
         base = {name: column.take(some) for name, column in base.items()}
@@ -269,9 +276,9 @@ def _rows(kind: str, base: Mapping[str, Any], measure: Any, chosen: Any = None) 
         "least": measure,
         "most": measure,
         "first_at": at,
-        "last_at": at,
+        "last_at": base.get("until", at),
         "first_packet": base["packet"],
-        **{key: value for key, value in base.items() if key not in ("at", "packet")},
+        **{key: value for key, value in base.items() if key not in ("at", "until", "packet")},
     }
     arrays = [
         pc.cast(columns[field.name], field.type) if field.name in columns else pa.nulls(count, field.type)

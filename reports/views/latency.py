@@ -17,38 +17,12 @@ from kafkascope.reports.measures.latency import parts
 from kafkascope.reports.measures.latency.counts import WHO, Spent, counts, latency_table
 from kafkascope.reports.measures.latency.neighbours import NEEDED, Gap, Neighbourhood, Neighbours
 from kafkascope.reports.measures.latency.parts import ABSENT
+from kafkascope.reports.measures.throttling import held_back
 from kafkascope.reports.vocabulary.tables import LATENCY_COUNTS
 from kafkascope.sniffer.columns import I64, Bool
 from kafkascope.sniffer.units import MILLISECOND_NS
 
 _TIMES = ("requested", "request_done", "request_acked", "answered", "response_done")
-# The version from which on a client is told to hold back by itself (KIP-219; AbstractResponse.shouldClientThrottle of
-# each API; others do so in all versions). Brokers before 2.0 know only lower versions, and delay the answer instead.
-_HELD_BACK_SINCE = {
-    "Produce": 6,
-    "Fetch": 8,
-    "ListOffsets": 3,
-    "Metadata": 6,
-    "OffsetCommit": 4,
-    "OffsetFetch": 4,
-    "FindCoordinator": 2,
-    "JoinGroup": 3,
-    "Heartbeat": 2,
-    "LeaveGroup": 2,
-    "SyncGroup": 2,
-    "DescribeGroups": 2,
-    "ListGroups": 2,
-    "ApiVersions": 2,
-    "CreateTopics": 3,
-    "DeleteTopics": 2,
-    "DeleteRecords": 1,
-    "DescribeConfigs": 2,
-    "InitProducerId": 1,
-    "AddPartitionsToTxn": 1,
-    "AddOffsetsToTxn": 1,
-    "EndTxn": 1,
-    "TxnOffsetCommit": 1,
-}
 _NO_ACKS = -(2**15)  # ABSENT is a value of acks: all
 
 
@@ -119,14 +93,7 @@ def _columns(exchanges: pa.Table) -> dict[str, I64]:
     for name in ("round_trip", "least_round_trip"):
         took = pc.fill_null(exchanges[f"{name}_ms"], ABSENT).to_numpy()
         of[name] = np.where(took < 0, ABSENT, np.rint(took * MILLISECOND_NS)).astype(np.int64)
-    told = pc.fill_null(exchanges["throttle_ms"], 0).to_numpy()
-    # An int32 of milliseconds; what is negative means nothing.
-    told = np.maximum(told, 0).astype(np.int64) * MILLISECOND_NS
-    codes, names = dictionary_codes(exchanges["api"])
-    since = np.array([*(_HELD_BACK_SINCE.get(name, 0) for name in names.to_pylist()), 0], np.int64)[codes]
-    # An answer that came sooner than the delay it tells cannot have been delayed: a newer broker, and an older client.
-    after = (of["api_version"] >= since) | (told > of["answered"] - of["request_done"])
-    of["throttle"], of["late"] = np.where(after, told, 0), np.where(after, 0, told)
+    of["throttle"], of["late"] = held_back(exchanges, of["answered"] - of["request_done"])
     return of
 
 

@@ -65,7 +65,7 @@ def find_causes(walk: Walk, ended: Mapping[int, ConnectionEnd]) -> None:
 def _search(walk: Walk, rows: list[Row], ended: Mapping[int, ConnectionEnd]) -> dict[int, _Verdict]:
     """A verdict on each epoch, in the light of those before it."""
     roster, known, joins = Roster(walk.lives), _Known(walk.lives), _joins(walk.lives)
-    verdicts = {}
+    verdicts: dict[int, _Verdict] = {}
     for place, row in enumerate(rows):
         if row.cause is not None:
             verdict = _Verdict(row.number, row.cause, _came_back(row.cause, joins))
@@ -75,10 +75,26 @@ def _search(walk: Walk, rows: list[Row], ended: Mapping[int, ConnectionEnd]) -> 
             verdict = _Search(walk, row, max(until, row.started), ended, members, known).run()
             if verdict.taken_out is not None:
                 roster.take_out(verdict.taken_out)
+            if verdict.cause is None and place:
+                _looked_up_again(verdict, verdicts[rows[place - 1].number], row, members)
             if verdict.lost:
                 known.forget(verdict.lost.keys())
         verdicts[row.number] = verdict
     return verdicts
+
+
+def _looked_up_again(verdict: _Verdict, before: _Verdict, row: Row, members: list[Life]) -> None:
+    """An epoch that follows the one in which a topic was gone, and changes nothing, where a member has a pattern.
+
+    The coordinator looks at the topics that there are and at what a pattern names one after the other, and raises an
+    epoch for each.
+    """
+    gave_out = any(epoch == row.number for life in members for _, epoch, _ in life.given)
+    if before.lost and not gave_out and any(life.regex for life in members):
+        text = f"the pattern was looked up again, as {listed(before.lost)} had gone in the epoch before"
+        at, packet = row.started, _packet(row)
+        verdict.cause = Cause.weighed(Trigger.TOPIC_PARTITIONS_CHANGED, at, packet, text, Strength.VAGUE)
+        verdict.evidence = [each for each in verdict.evidence if each.rejected]
 
 
 def _apply(verdict: _Verdict, row: Row, walk: Walk) -> None:
@@ -210,7 +226,7 @@ class _Search:
         if self.row.early:
             self._say(Trigger.UNKNOWN, "it was raised before the capture began", Strength.SAID)
             return self.verdict
-        found = self._taken_out(certain=True) or self._configured() or self._new_partitions()
+        found = self._taken_out(certain=True) or self._configured() or self._made_anew() or self._new_partitions()
         found = found or self._taken_out(certain=False)
         if not found and not self._pattern():
             self._nothing()
@@ -324,6 +340,17 @@ class _Search:
         return self.verdict.cause is not None
 
     # Partitions are new, or gone
+
+    def _made_anew(self) -> bool:
+        """A topic has another id than before: it was deleted, and one of its name made."""
+        anew = sorted({topic for at, topic in self.walk.made_anew if self.row.started <= at <= self.until})
+        if not anew:
+            return False
+        self.verdict.lost = dict.fromkeys(anew, (self.row.started, self.until))
+        text = f"{listed(anew)} {'has' if len(anew) == 1 else 'have'} another id than before: deleted and made anew"
+        at, packet = self.row.started, _packet(self.row)
+        self.verdict.cause = Cause.weighed(Trigger.TOPIC_PARTITIONS_CHANGED, at, packet, text, Strength.DIFFERS)
+        return True
 
     def _new_partitions(self) -> bool:
         gained = frozenset().union(*self.gains.values()) if self.gains else frozenset()

@@ -60,6 +60,7 @@ class Beat(Terms):
     instance_id: str | None = None
     owned: frozenset[str] | None = None  # the member says that it has these
     given: frozenset[str] | None = None  # the answer says that it shall have these
+    topic_ids: dict[str, str] = field(default_factory=dict)  # of the topics that it is given, by name
     waiting: dict[str, list[str]] = field(default_factory=dict)  # standby and warm-up tasks given
     statuses: dict[int, str] | None = None
     reason: str | None = None
@@ -131,6 +132,8 @@ class BeatReader:
             assignment = response.get("assignment")
             if isinstance(assignment, dict):
                 beat.given = self._partitions(assignment.get("topicPartitions"))
+                given = rows(assignment.get("topicPartitions"))
+                beat.topic_ids = {self._name(topic): str(topic["topicId"]) for topic in given if topic.get("topicId")}
         yield beat
 
     def _streams(self, beat: Beat, request: Json, response: Json) -> None:

@@ -8,6 +8,7 @@ known from what must have raised them, and some from answers alone: for those, `
 
 from __future__ import annotations
 
+from collections import defaultdict
 from itertools import islice, takewhile
 
 from kafkascope.decoders.errors import Error
@@ -73,6 +74,8 @@ class Walk:
         self.unseen = 0  # epochs that were raised by members whose traffic the capture lacks
         self.configured: list[Cause] = []  # settings of the group that were changed, and may raise its epoch
         self.lost: dict[str, list[tuple[int, int]]] = {}  # topics that ceased to be: between which moments (ns)
+        self.made_anew: list[tuple[int, str]] = []  # when a topic was first given out that has another id than before
+        self._ids: dict[str, set[str]] = defaultdict(set)  # of topics, by name
         self._members: dict[str, Life] = {}  # by id, those too that are gone
 
     # What a beat means
@@ -103,6 +106,10 @@ class Walk:
                 return
         if beat.protocol != CLASSIC:
             self.protocol = beat.protocol
+        for topic, identity in beat.topic_ids.items():
+            if self._ids[topic] and identity not in self._ids[topic]:
+                self.made_anew.append((beat.done, topic))
+            self._ids[topic].add(identity)
         if beat.leaves:
             self._leave(beat)
         elif beat.error is not None:

@@ -16,7 +16,7 @@ from kafkascope.reports.vocabulary.tables import FORGOTTEN_COMMITS, LAG, REREADS
 from kafkascope.reports.vocabulary.thresholds import threshold
 
 SECOND = 1_000_000_000
-READER = {"group_id": "g", "client_id": "c", "topic": "t", "partition": 0}
+READER = {"group_id": "g", "client_id": "c", "topic": "t", "partition": 0, "fetches": 1}
 
 
 def findings(
@@ -91,12 +91,12 @@ def seen(text: str, seconds: float) -> Observation:
 def test_stuck_readers_as_a_whole(column: str, kind: str, does: str, severity: Severity) -> None:
     offsets = {"fetch_offset": 7, "committed_offset": None, "end_offset": 1000}
     rows: list[dict[str, Any]] = [
-        {"at": 100 * SECOND, "width_ms": 10_000, column: 40_000, "fetches": 1},
-        {"at": 110 * SECOND, "width_ms": 10_000, column: 60_000, "fetches": 1} | offsets,
+        {"at": 100 * SECOND, "width_ms": 10_000, column: 40_000},
+        {"at": 110 * SECOND, "width_ms": 10_000, column: 60_000} | offsets,
         {"at": 120 * SECOND, "width_ms": 10_000, column: 50_000},
         {"at": 30 * SECOND, "width_ms": 10_000, column: 30_000, "partition": 2},
         {"at": 50 * SECOND, "width_ms": 10_000, column: 50_000, "partition": 2} | offsets,
-        {"at": 50 * SECOND, "width_ms": 10_000, column: 30_000, "client_id": None, "fetches": 1},
+        {"at": 50 * SECOND, "width_ms": 10_000, column: 30_000, "client_id": None},
         {"at": 50 * SECOND, "width_ms": 10_000, column: 30_000, "group_id": None},
     ]
     at_offsets = "fetched up to 7, committed unknown, end 1000"
@@ -127,26 +127,23 @@ def test_stuck_readers_as_a_whole(column: str, kind: str, does: str, severity: S
     ]
 
 
-@pytest.mark.parametrize(
-    ("fetches", "does"),
-    [(1, "does not commit"), (0, "neither reads nor commits any more"), (None, "neither reads nor commits any more")],
-)
-def test_a_reader_that_is_not_there_any_more_stops_reading_too(fetches: int | None, does: str) -> None:
-    row = {"at": 50 * SECOND, "width_ms": 10_000, "commit_stuck_ms": 30_000, "fetches": fetches}
-    (found,) = findings([{"at": 20 * SECOND, "width_ms": 10_000, "commit_stuck_ms": 10_000, "fetches": 5}, row], [])
-    assert found.title.startswith(f"c {does}, and there is more: t 0")
-    assert ("--members" in found.advice) == (not fetches)
+@pytest.mark.parametrize("fetches", [0, None])
+def test_who_does_not_read_any_more_is_not_said_to_stop_committing(fetches: int | None) -> None:
+    rows = [
+        {"at": n * 10 * SECOND, "width_ms": 10_000, "commit_stuck_ms": n * 10_000, "fetches": 1 if n < 5 else fetches}
+        for n in range(10)
+    ]
+    assert findings([row | {"fetches": fetches} for row in rows], []) == []  # as a tool that asks what is committed
+    assert findings(rows[:3] + [row | {"fetches": fetches} for row in rows[3:]], []) == []  # left before it was told
+    (found,) = findings(rows, [])
+    assert found.title == "c does not commit, and there is more: t 0, for 40 s"  # as long as it read
+    assert found.until == 50 * SECOND
 
 
 def test_what_is_said_of_one_reader_is_not_said_of_the_next() -> None:
     row = {"at": 50 * SECOND, "width_ms": 10_000, "commit_stuck_ms": 30_000}
-    rows = [row | {"client_id": name, "fetches": fetches} for name, fetches in (("a", 0), ("b", 5), ("c", 0))]
-    does = ["neither reads nor commits any more", "does not commit", "neither reads nor commits any more"]
-    found = findings(rows, [])
-    assert [one.title for one in found] == [
-        f"{name} {what}, and there is more: t 0, for 30 s" for name, what in zip("abc", does, strict=True)
-    ]
-    assert found[0].advice == found[2].advice != found[1].advice
+    found = findings([row | {"client_id": name, "fetches": fetches} for name, fetches in (("a", 0), ("b", 5))], [])
+    assert [one.client_ids for one in found] == [["b"]]
 
 
 def lagging(*lags: int | None, **more: Any) -> list[dict[str, Any]]:

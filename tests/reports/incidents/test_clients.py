@@ -11,6 +11,7 @@ from tests.reports.incidents.tables_of import (
     CLIENT,
     H1,
     H2,
+    LASTS,
     connection,
     error,
     exchange,
@@ -47,6 +48,12 @@ def test_findings_of_one_client_id_are_one_incident(kind: str, incident: str, se
     assert (first.about, seconds(first.started), seconds(first.ended)) == (f"client c1 ({H1})", 10, 30)
     assert first.headline.endswith(": it is so")
     assert len(first.findings) == 2
+
+
+def test_a_quota_that_holds_back_beyond_the_end_of_the_capture_goes_on() -> None:
+    held = finding("throttled", f"client c1 ({H1})", "Held back", 10, LASTS + 5, weight=0.9)
+    one = only(findings=[held])
+    assert (one.ended, one.cost_ms) == (None, (LASTS - 10) * 1000)
 
 
 def test_one_that_tries_again_and_again_as_its_password_is_wrong_is_no_storm_and_brokers_are_none() -> None:

@@ -90,6 +90,17 @@ def steps(*of_members: str, every: float = 10, trigger: str = "member_joined", n
     return rows
 
 
+def test_members_that_are_replaced_one_by_one_are_told_to_the_last() -> None:
+    in_turn = steps("abc", "bc", "bcx", "cx", "cxy", "xy", "xyz", "yz", "z")
+    one = only(rebalances=in_turn, connections=[connection(1)])
+    assert f": a, b, c ({H1}) left, and x, y, z ({H1}) came instead; 6 rebalances" in one.headline
+    assert (seconds(one.started), seconds(one.ended)) == (20, 71)  # who leaves then has nobody in its place
+    (first, second) = found(rebalances=steps("ab", "bx", "xy", "yp", "pq"), connections=[connection(1)])
+    assert [f"a, b ({H1}) left, and x, y" in first.headline, f"x, y ({H1}) left, and p, q" in second.headline] == [
+        True
+    ] * 2
+
+
 def test_as_many_others_come_instead() -> None:
     one = only(rebalances=steps("ab", "abc", "abcd", "bcd", "cd", "c"), connections=[connection(1)])
     assert (one.kind, one.severity, one.certainty) == ("client_deploy", "info", "guessed")

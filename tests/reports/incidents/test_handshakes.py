@@ -128,6 +128,35 @@ def test_connections_whose_begin_is_not_in_the_capture() -> None:
     assert (seconds(one.started), seconds(one.ended)) == (10.1, 11.1)
 
 
+@pytest.mark.parametrize(
+    ("ends", "port", "by", "kinds"),
+    [
+        (-1, 9095, "client", 1),
+        (-1, 9096, "client", 2),  # another listener may have another certificate
+        (-1, 9095, "broker", 2),
+        (1, 9095, "client", 2),  # it has not expired
+        (15 / 86_400, 9095, "client", 2),  # not when they refused it
+    ],
+)
+def test_what_cannot_be_read_is_with_those_who_see_that_the_certificate_has_expired(
+    ends: float, port: int, by: str, kinds: int
+) -> None:
+    seen = [
+        row | {"connection": 40 + n, "opened": at(40 + n)}
+        for n, row in enumerate(handshakes("certificate_unknown", tls_certificate_until=ends))
+    ]
+    hidden = [row | {"broker_port": port} for row in handshakes("encrypted", by, 3, tls_version="TLS 1.3")]
+    incidents = found(connections=[*seen, *hidden, connection(90, H2, broker_port=port)])
+    assert len(incidents) == kinds
+    if kinds == 1:
+        (one,) = incidents
+        assert (one.certainty, seconds(one.started), seconds(one.ended)) == ("certain", 10, 41)
+        assert one.headline.startswith("5 TLS handshakes")
+        assert one.headline.endswith("(3 of them are TLS 1.3, where neither certificate nor alert can be read)")
+        assert "has expired on" in one.headline
+        assert [seen.text.partition(" alert")[0] for seen in one.evidence].count("an encrypted") == 3
+
+
 def test_hosts_that_fail_alike_are_one_incident() -> None:
     rows = [*handshakes("unknown_ca", count=1), connection(20, H2, broker_port=9095, opened=20, closed=21)]
     other = rows[0] | {"connection": 20, "client": H2, "tls_requests": None}  # opened with secrets

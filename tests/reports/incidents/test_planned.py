@@ -77,26 +77,63 @@ def test_what_was_changed_is_named(request_text: str | None, words: str, subject
     ("trigger", "started", "topics", "told"),
     [
         ("topic_partitions_changed", 11, ["orders"], True),
-        ("subscription_changed", 11, ["other", "orders"], True),
+        ("topic_partitions_changed", 10, ["orders"], False),  # at the moment at which it was asked for
+        ("topic_partitions_changed", None, ["orders"], False),
+        ("subscription_changed", 11, ["first", "orders"], True),  # as it matches a pattern
+        ("subscription_changed", 10, ["first", "orders"], False),
+        ("subscription_changed", 11, ["orders"], False),  # first is left, which no pattern does
+        ("subscription_changed", 11, ["first", "orders", "other"], False),
+        ("subscription_changed", 11, ["first", "other"], False),
+        ("subscription_changed", 11, ["first"], False),  # what is another is not known
+        ("subscription_changed", 11, [], False),
         ("member_joined", 11, ["orders"], False),
-        ("subscription_changed", 10, ["orders"], False),  # at the moment at which it was asked for
-        ("subscription_changed", 11, ["other"], False),
-        ("subscription_changed", None, ["orders"], False),
     ],
 )
 def test_rebalances_that_come_of_topics_which_are_made(
     trigger: str, started: float | None, topics: list[str], told: bool
 ) -> None:
-    made = exchange(1, "CreateTopics", 10, 10.1, client_id="adm", request='{"topics": [{"name": "orders"}]}')
-    members = [member("c1") | {"subscription": ["first"]}, member("c2") | {"subscription": topics}]
-    row = rebalance(trigger, 4, started, members=members, unowned=[{"partition": "orders-0", "ms": 20.0}])
+    made = [
+        exchange(n, api, 10, 10.1, client_id="adm", request=f'{{"topics": [{{"name": "{topic}"}}]}}')
+        for n, api, topic in ((1, "CreateTopics", "orders"), (2, "CreatePartitions", "first"))
+    ]
+    before, after = (
+        [member("c1") | {"subscription": ["first"]}, member("c2") | {"subscription": asked}]
+        for asked in (["first"], topics)
+    )
+    rows = [
+        rebalance("member_joined", 3, 5, members=before),
+        rebalance(trigger, 4, started, members=after, trigger_member=after[1]["member_id"]),
+        rebalance(trigger, 1, started, members=after, trigger_member=after[1]["member_id"], group="later"),
+    ]
+    rows = rows if trigger == "subscription_changed" else rows[:2]  # what was asked for before is not known of another
     (one,) = [
         one
-        for one in found(exchanges=[made], rebalances=[row], connections=[connection(1, client_id="adm")])
+        for one in found(exchanges=made, rebalances=rows, connections=[connection(1, client_id="adm")])
         if one.kind == "admin_action"
     ]
     assert one.rebalances == ({("shop", 4)} if told else set())
     assert ("; 1 rebalance" in one.headline) == told
+
+
+@pytest.mark.parametrize(("deleted", "asked", "told"), [(10, "orders", False), (13, "orders", True), (10, "b", True)])
+def test_records_of_a_topic_that_is_made_anew_are_not_read_again(deleted: float, asked: str, told: bool) -> None:
+    made = [
+        exchange(n, api, time, time + 0.1, client_id="adm", request=request)
+        for n, (api, time, request) in enumerate(
+            [
+                ("DeleteTopics", deleted, '{"topics": [{"name": "orders"}]}'),
+                ("CreateTopics", 11, '{"topics": [{"name": "orders"}, {"name": "b"}]}'),
+            ]
+        )
+    ]
+    members = [member("c1") | {"subscription": [asked]}]
+    row = rebalance("topic_partitions_changed", 4, 12, members=members, reread_records=14)
+    connections = [connection(1, client_id="adm")]
+    (one,) = (
+        each for each in found(exchanges=made, rebalances=[row], connections=connections) if each.kind == "admin_action"
+    )
+    assert one.rebalances == {("shop", 4)}
+    assert ("14 records were read again" in one.headline) == told
 
 
 def test_what_was_refused_or_not_answered_changed_nothing_that_is_known() -> None:

@@ -5,11 +5,16 @@ from __future__ import annotations
 import pytest
 
 from tests.reports.incidents.tables_of import (
+    B1,
     CLIENT,
     H1,
+    at,
+    connection,
     error,
+    exchange,
     finding,
     found,
+    member,
     names,
     only,
     rebalance,
@@ -62,6 +67,41 @@ def test_members_that_do_not_come_back_in_time_give_up_too_slowly(trigger: str) 
     beside = rebalance("member_joined", 5, 40, contributing=[{"trigger": trigger, "client_id": None}])
     (one,) = found(rebalances=[beside])
     assert one.headline.startswith("a member of group shop did not")
+
+
+@pytest.mark.parametrize(
+    ("answered", "protocol", "client_id", "ms"),
+    [
+        ([2, 21], "classic", "c1", 7_000),  # its heartbeats went on for longer
+        ([2, 27.5], "classic", "c1", 500),
+        ([2], "classic", "c1", 8_000),  # it had stopped before: that is not of the rebalance
+        ([21, 29], "classic", "c1", 7_000),  # when it was back
+        ([], "classic", "c1", 1_000),
+        ([21], "classic", "c2", 1_000),
+        ([21], "consumer", "c1", 1_000),
+    ],
+)
+def test_nobody_reads_what_one_has_that_asks_for_no_records_though_its_heartbeats_go_on(
+    answered: list[float], protocol: str, client_id: str, ms: float
+) -> None:
+    members = [member(f"c{n}") | {"assignment": [f"orders-{n - 1}"]} for n in (1, 2)]
+    rows = [
+        rebalance("member_joined", 3, 1, members=members, protocol=protocol),
+        rebalance(
+            "member_joined",
+            4,
+            20,
+            stable=28,
+            protocol=protocol,
+            contributing=[{"trigger": "rebalance_timeout", "client_id": "c1"}],
+            unowned=[{"partition": f"orders-{n}", "since": at(27), "ms": ms} for n, ms in ((0, 1_000.0), (1, 300.0))],
+            unowned_ms=1_000.0,
+        ),
+    ]
+    fetches = [exchange(n, "Fetch", time, time, client_id=client_id, api_key=1) for n, time in enumerate(answered)]
+    one = only(rebalances=rows, exchanges=fetches, connections=[connection(1, H1, B1, "c1")])
+    assert one.kind == "slow_revocation"
+    assert (one.effects[1].count, one.effects[1].duration_ms) == (2, ms)
 
 
 def test_one_that_polls_too_late_is_not_told_of_twice() -> None:

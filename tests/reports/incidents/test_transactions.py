@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from kafkascope.reports.columns.words import duration
 from kafkascope.reports.vocabulary.thresholds import threshold
 from tests.reports.incidents.tables_of import (
     H2,
@@ -151,12 +152,42 @@ def test_transactions_one_after_the_other_are_no_long_one() -> None:
 
 def test_one_transaction_is_one_incident() -> None:
     held_back = finding("hanging_transaction", "client c9 (10.0.1.9)", "orders-0: readers are held", 12, 39)
-    both = {"connections": [connection(1), connection(4, H2, client_id="c1")], "batches": [written()]}
+    both = {"connections": [connection(1), connection(4, H2, client_id="c1")], "batches": [written(at=at(11))]}
     one = only(
         **both, partitions=held(12, 20, 39), exchanges=transaction(40), error_histogram=[REFUSED], findings=[held_back]
     )
     assert seconds(one.started) == 10
     assert one.findings == {held_back["id"]}
+
+
+@pytest.mark.parametrize(
+    ("seen", "batch", "ms"),
+    [
+        ((12, 45), {}, 33_000),
+        ((12, 13), {}, 28_000),  # its timeout is over at 40; answers do not tell again what has not changed
+        ((39.5, 39.9), {}, 500),
+        ((12, 39), {"at": at(9)}, None),  # of the transaction before
+        ((12, 39), {"base_offset": 51}, None),
+        ((12, 39), {"connection": 5}, None),  # of another producer
+        ((12, 39), {"partition": 1}, None),
+        ((), {}, None),
+    ],
+)
+def test_a_transaction_holds_back_what_lies_behind_its_records_until_its_coordinator_aborts_it(
+    seen: tuple[float, ...], batch: Row, ms: float | None
+) -> None:
+    incidents = found(
+        connections=[connection(1), connection(4, H2, client_id="c1"), connection(5, H2, client_id="c5")],
+        batches=[written(**{"at": at(11)} | batch)],
+        partitions=held(*seen),
+        exchanges=transaction(50),
+        error_histogram=[error("INVALID_TXN_STATE", "EndTxn", 50, 51)],
+    )
+    (one,) = (each for each in incidents if "left transaction tx open for 40.1 s" in each.headline)
+    assert [(each.text, each.duration_ms) for each in one.effects] == (
+        [] if ms is None else [(f"orders 0 held back for at least {duration(ms)}", ms)]
+    )
+    assert one.cost_ms == (ms or 30_000)  # its timeout
 
 
 def test_readers_of_another_topic_stop_for_another_reason() -> None:

@@ -117,7 +117,13 @@ def test_a_request_counts_in_the_span_in_which_it_was_asked_and_waits_from_its_e
 @pytest.mark.parametrize(("throttle_ms", "count"), [(None, 0), (0, 0), (1, 1)])
 def test_only_what_a_quota_held_back_is_throttled(throttle_ms: int | None, count: int) -> None:
     found = facts("throttled", exchanges=EXCHANGE | {"throttle_ms": throttle_ms})
-    assert found == [once(19, 5, 10, 1, api="Fetch", number=4)] * count
+    assert found == [once(19, 5, 10, 1, api="Fetch", number=4) | {"last_at": 21 * SECOND}] * count
+
+
+@pytest.mark.parametrize(("version", "until"), [(7, 21), (8, 22)])
+def test_a_quota_holds_back_until_its_order_is_over_where_that_comes_after_the_answer(version: int, until: int) -> None:
+    (found,) = facts("throttled", exchanges=EXCHANGE | {"api_version": version, "throttle_ms": 1000})
+    assert (found["first_at"], found["last_at"]) == (19 * SECOND, until * SECOND)
 
 
 def test_an_error_counts_when_it_was_answered() -> None:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 
+from kafkascope.reports.groups.history import Rebalance
 from kafkascope.reports.groups.migration import by_protocol
 from kafkascope.reports.vocabulary.triggers import Certainty
 from tests.reports.groups.epochs.epoch_logs import Epochs, Shares, epochs, mixed, ms, rejected, said, streams
@@ -457,6 +460,42 @@ def test_a_topic_of_which_nobody_has_partitions_any_more_was_deleted() -> None:
     text = "nobody has partitions of u any more"
     assert said(second) == [("topic_partitions_changed", 0.6, 2000, text)]
     assert second.evidence[0].packet == 7
+
+
+@pytest.mark.parametrize(
+    ("regex", "given", "trigger"),
+    [("t.*|u", None, "topic_partitions_changed"), (None, None, "unknown"), ("t.*|u", [0], "unknown")],
+)
+def test_a_pattern_is_looked_up_again_when_a_topic_of_it_is_gone(
+    regex: str | None, given: list[int] | None, trigger: str
+) -> None:
+    talk = Epochs()
+    talk.beat(0, "a", 0, 1, given={"t": [0, 1], "u": [0]}, topics=None if regex else ["t", "u"], regex=regex)
+    talk.beat(1000, "a", 1)
+    talk.beat(2000, "a", 1, 2, given=[0, 1])
+    talk.beat(7000, "a", 2, 3, given=given)
+    talk.beat(20_000, "a", 3)
+    third = of(epochs(talk.log()))[3]
+    assert third.trigger == trigger
+    if trigger != "unknown":
+        text = "the pattern was looked up again, as u had gone in the epoch before"
+        assert said(third) == [("topic_partitions_changed", 0.4, 7000, text)]
+
+
+def test_a_topic_that_has_another_id_was_made_anew() -> None:
+    def third(then: str) -> Rebalance:
+        talk = Epochs()
+        talk.beat(0, "a", 0, 2, given=[0, 1, 2, 3])
+        talk.beat(1000, "a", 2, given=[])
+        talk.beat(1100, "a", 2, 3, given={then: [0, 1]})
+        talk.beat(9000, "a", 3)
+        log = talk.log()
+        return of(epochs(dataclasses.replace(log, topics={**log.topics, "new-id": "t"})))[3]
+
+    text = "t has another id than before: deleted and made anew"
+    assert said(third("new")) == [("topic_partitions_changed", 0.7, 1100, text)]
+    assert third("new").unowned == []  # nobody could have had what was not there
+    assert third("t").trigger == "unknown"
 
 
 def test_a_topic_of_which_nobody_in_the_capture_has_partitions_may_be_with_others() -> None:
