@@ -247,7 +247,10 @@ def _stalled(signs: Signs, run: Sequence[Outage]) -> Incident:
         ended=run[-1].ended,
         headline=f"{signs.broker_words(worst.host)} answered nobody{times} for {duration(lasted)} from "
         f"{clock(worst.started)} on{host_was}" + outcome(effects),
-        evidence=(*map(_waited, run), *_seen_to_stall(worst, acknowledged, unheard, 0 if alone else quiet)),
+        evidence=(
+            *chain.from_iterable(map(_waited, run)),
+            *_seen_to_stall(worst, acknowledged, unheard, 0 if alone else quiet),
+        ),
         advice="Look at that moment on the broker: a pause of garbage collection, a disk that stalled (iostat, "
         "dmesg), a virtual machine that was stopped or moved. If it lasts longer than broker.session.timeout.ms, "
         "the broker loses its leaders.",
@@ -258,14 +261,18 @@ def _stalled(signs: Signs, run: Sequence[Outage]) -> Incident:
     )
 
 
-def _waited(stall: Outage) -> Weighed:
+def _waited(stall: Outage) -> Iterator[Weighed]:
     silence = stall.silence
     text = (
         f"nothing from it on any connection of the capture for {duration(silence['duration_ms'])}, while "
         f"{counted(silence['waiting'], 'request')} of {listed(silence['waiting_clients'])} waited on "
         f"{counted(silence['waiting_connections'], 'connection')}"
     )
-    return Weighed(text, silence["first_packet"], stall.started, 0.7)
+    yield Weighed(text, silence["first_packet"], stall.started, 0.7)
+    if stall.unfetched:
+        lasted = duration(stall.unfetched / MILLISECOND_NS)
+        text = f"other brokers had answered its fetches, and it made no other for {lasted}: it waited for none of them"
+        yield Weighed(text, None, stall.started, 0.8)
 
 
 def _seen_to_stall(worst: Outage, acknowledged: bool, unheard: bool, quiet: int) -> Iterator[Weighed]:

@@ -12,6 +12,7 @@ from itertools import accumulate
 from kafkascope.reports.columns.text import address_alone
 from kafkascope.reports.incidents.away import gone_before, is_left_out, is_off, missed
 from kafkascope.reports.incidents.blackouts import hides, hush
+from kafkascope.reports.incidents.followers import unfetched
 from kafkascope.reports.incidents.incident import Weighed
 from kafkascope.reports.incidents.planned import changes_made
 from kafkascope.reports.incidents.signs import Node, Row, Signs, Takeover, between
@@ -50,6 +51,7 @@ class Outage:
     back: Row | None = None  # the event that tells it, where nothing came from its address again
     before: bool = False  # it was gone when the capture began; started is when somebody missed it
     taken: Takeover | None = None  # by whom, if another broker answers at its address since
+    unfetched: int = 0  # for how long (ns) it did not ask other brokers for what it replicates, as it should have
 
     @property
     def host(self) -> str:
@@ -107,7 +109,7 @@ def outages(signs: Signs) -> list[Outage]:
     for silence in signs.once(gone_before):
         found.append(_with_return(signs, Outage(silence, silence["since"], silence["until"], True, [], before=True)))
     found = [one for one in found if one.before or not hides(signs, one.started, one.ended or signs.end)]
-    found = _once(signs, sorted(found, key=lambda one: (one.started, one.host)))
+    found = _with_fetches(signs, _once(signs, sorted(found, key=lambda one: (one.started, one.host))))
     by_host: dict[str, list[Outage]] = defaultdict(list)
     for one in found:
         by_host[one.host].append(one)
@@ -117,7 +119,9 @@ def outages(signs: Signs) -> list[Outage]:
         for one in found
         if one.gone
         or (
-            _stands_still(signs, one, by_host[one.host]) and not follows(one) and not _unheard(signs, one, out_of_reach)
+            _stands_still(signs, one, by_host[one.host])
+            and (one.unfetched or not follows(one))
+            and not _unheard(signs, one, out_of_reach)
         )
     ]
 
@@ -145,6 +149,22 @@ def _with_return(signs: Signs, outage: Outage) -> Outage:
     """The outage, with what tells that its broker is back where nothing came from its address again."""
     back = _back(signs, outage) if outage.gone and outage.ended is None else None
     return outage if back is None else replace(outage, ended=back["at"], back=back)
+
+
+def _with_fetches(signs: Signs, found: Sequence[Outage]) -> list[Outage]:
+    """Outages; those in which all may have waited for replicas with how long their broker did not fetch any."""
+    unsure = {
+        place: one.silence
+        for place, one in enumerate(found)
+        if not one.gone and one.ended is not None and one.silence["acknowledged"] and _may_wait_for_others(signs, one)
+    }
+    longest = dict(zip(unsure, unfetched(signs, [*unsure.values()]), strict=True))
+    return [replace(one, unfetched=longest.get(place, 0)) for place, one in enumerate(found)]
+
+
+def _may_wait_for_others(signs: Signs, stall: Outage) -> bool:
+    """Whether all that waited at a broker may have waited for replicas on others."""
+    return stall.silence["waiting"] == stall.silence["waiting_replicas"] and not signs.has_one_broker
 
 
 def _unheard(signs: Signs, stall: Outage, found: Sequence[Vanished]) -> bool:
@@ -201,9 +221,9 @@ def _stands_still(signs: Signs, stall: Outage, of_host: Sequence[Outage]) -> boo
         paused = hush(signs, stall.started, stall.ended or signs.end)
         sent_again = paused < _LONGEST_PAUSE * silence["duration_ms"] * MILLISECOND_NS
         return bool(silence["waiting_connections"] > 1) and sent_again
-    if silence["timeouts"] or (silence["waiting"] == silence["waiting_replicas"] and not signs.has_one_broker):
-        return False  # what it sent was lost on the way, or it may have waited for other brokers
-    long = threshold("stall" if silence["waiting_connections"] > 1 else "stall_of_one")
+    if silence["timeouts"] or (_may_wait_for_others(signs, stall) and not stall.unfetched):
+        return False  # what it sent was lost on the way, or it waited itself
+    long = threshold("stall" if silence["waiting_connections"] > 1 or stall.unfetched else "stall_of_one")
     if silence["duration_ms"] >= long * 1000:
         return True
     if not silence["acknowledged"]:

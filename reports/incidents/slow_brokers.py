@@ -7,7 +7,6 @@ not who.
 
 from __future__ import annotations
 
-import re
 from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
@@ -25,9 +24,10 @@ from kafkascope.reports.columns.series import OTHERS, replaced
 from kafkascope.reports.columns.text import address, address_alone, counted
 from kafkascope.reports.columns.words import clock, duration
 from kafkascope.reports.incidents.blackouts import hides
+from kafkascope.reports.incidents.followers import FOLLOWER, follower, refused
 from kafkascope.reports.incidents.incident import Effect, Incident, Weighed
 from kafkascope.reports.incidents.incident import in_words as outcome
-from kafkascope.reports.incidents.signs import Node, Row, Signs
+from kafkascope.reports.incidents.signs import Row, Signs
 from kafkascope.reports.measures.latency.histogram import buckets_of, value_of
 from kafkascope.reports.measures.latency.parts import APPLICATION, BROKER, SLOW
 from kafkascope.reports.vocabulary.finding_kinds import Severity
@@ -48,7 +48,6 @@ _READS = (
 )
 """What a broker answers out of its memory and its log. What a coordinator answers may wait for writes of its group."""
 _OF_REPLICAS = ("OffsetCommit", "TxnOffsetCommit")  # written with acks=all, whatever the client asks for
-_FOLLOWER = re.compile(r"broker-(\d+)-fetcher-\d+$")  # client id of a broker that replicates (ReplicaFetcherManager)
 _WHERE = (
     pc.field("topic").is_null()
     & pc.field("part").isin([SLOW, BROKER, APPLICATION])
@@ -301,14 +300,14 @@ def _tallies(signs: Signs) -> _Tallies:
     if not late.num_rows:
         return _Tallies({}, 1)
     width = pc.max(asked["width_ms"]).as_py() * MILLISECOND_NS
-    trips, timeouts, refused = _round_trips(signs), _timeouts(signs), _refused(signs)
+    trips, timeouts, waits = _round_trips(signs), _timeouts(signs), refused(signs)
     found: dict[tuple[Work, str], _BySpan] = defaultdict(lambda: defaultdict(Tally))
     for row in [*asked.to_pylist(), *late.to_pylist()]:
         if (whose := _whose(signs, row, trips)) is None:
             continue
         end = row["from"] + row["width_ms"] * MILLISECOND_NS
         if whose[0] == Work.FOLLOWS and any(
-            first < end and row["from"] <= last for first, last in refused.get(row["client_id"], ())
+            first < end and row["from"] <= last for first, last in waits.get(row["client_id"], ())
         ):
             continue
         at = row["from"] - row["from"] % width
@@ -333,7 +332,7 @@ def _counts(signs: Signs) -> tuple[pa.Table, pa.Table]:
     least = int(buckets_of(np.array([threshold("slow_answer") * MILLISECOND_NS], np.int64))[0])
     asked, late = [], []
     for batch in signs.batches("latency", (*_KEYS, "count", "bucket", "counts"), _WHERE):
-        follows = pc.fill_null(pc.match_substring_regex(batch["client_id"], _FOLLOWER.pattern), False)
+        follows = pc.fill_null(pc.match_substring_regex(batch["client_id"], FOLLOWER.pattern), False)
         follows = pc.and_(follows, pc.equal(batch["api"], "Fetch"))
         rows = batch.filter(pc.or_(pc.not_equal(batch["part"], APPLICATION), follows))
         bucket, count, row = _cells(rows)
@@ -382,20 +381,7 @@ def _whose(signs: Signs, row: Row, trips: Mapping[tuple[str, str], float]) -> tu
         return Work.STORES if row["acks"] == 1 or signs.has_one_broker else Work.REPLICATED, host
     if trips.get((row["client"], address_alone(host)), 0.0) >= threshold("slow_answer") / 2:
         return None  # the network takes as long
-    leader, follower = signs.node(host, row["from"]), _FOLLOWER.match(row["client_id"])
-    if row["client"] in signs.nodes or leader is None or follower is None:
-        return Work.FOLLOWS, row["client"]
-    places = signs.listed_as(Node(leader.cluster_id, follower[1]))  # there are several brokers at its address
-    return Work.FOLLOWS, signs.where(places[0]) if places else row["client"]
-
-
-def _refused(signs: Signs) -> dict[str, list[tuple[int, int]]]:
-    """When fetches of brokers were answered with errors, by client id: they wait for a second then."""
-    found: dict[str, list[tuple[int, int]]] = defaultdict(list)
-    for row in signs.errors:
-        if row["api"] == "Fetch" and _FOLLOWER.match(row["client_id"] or ""):
-            found[row["client_id"]].append((row["first"], row["last"]))
-    return found
+    return Work.FOLLOWS, follower(signs, row["client"], row["client_id"], host, row["from"])
 
 
 def _round_trips(signs: Signs) -> dict[tuple[str, str], float]:

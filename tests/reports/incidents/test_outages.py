@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from kafkascope.reports.incidents.outages import outages
 from kafkascope.reports.vocabulary.thresholds import threshold
 from tests.reports.incidents.tables_of import (
     B1,
@@ -17,6 +18,8 @@ from tests.reports.incidents.tables_of import (
     connection,
     error,
     event,
+    exchange,
+    found,
     group_event,
     health,
     listed,
@@ -25,7 +28,9 @@ from tests.reports.incidents.tables_of import (
     only,
     rebalance,
     seconds,
+    signs,
     silence,
+    tables_read,
     told,
 )
 
@@ -254,6 +259,99 @@ def test_who_coordinated_a_group_later_had_not_given_it_up() -> None:
     assert [one.kind for one in told(dead, **tables)] == ["broker_restarted"]
     (one,) = told(dead, **tables, rebalances=[rebalance("member_joined", 1, 3, members=[member("c1")])])
     assert one.kind == "broker_down"
+
+
+# --- what a broker replicates ----------------------------------------------------------------------------------------
+
+# Broker 1 fetches from broker 2 on connection 7, and broker 2 from broker 1 on connection 8.
+FOLLOWER = "broker-1-fetcher-0"
+FOLLOWERS = [
+    connection(7, B1, B2, FOLLOWER, opened=0),
+    connection(8, B2, B1, "broker-2-fetcher-0", opened=0),
+]
+REPLICAS = HELD | {"waiting_replicas": 4, "waiting_connections": 1}
+LED = silence(B1, 10, 12, **REPLICAS)
+
+
+def fetch(number: int, requested: float, answered: float | None, connection: int = 7) -> Row:
+    return exchange(number, "Fetch", requested, answered, connection=connection, client_id=FOLLOWER)
+
+
+PAUSED = [fetch(1, 9.5, 10.1), fetch(2, 12.05, 12.1)]
+WAITED = [fetch(1, 9.5, 11.95), fetch(2, 12.05, 12.1)]
+
+
+def test_a_broker_that_fetches_nothing_though_it_was_answered_waits_for_nobody() -> None:
+    one = only(silences=[LED], cluster_events=BROKERS, connections=FOLLOWERS, exchanges=PAUSED)
+    assert (one.kind, names(one), one.certainty) == ("broker_stalled", ["1", B1], "likely")
+    text = "other brokers had answered its fetches, and it made no other for 1.9 s: it waited for none of them"
+    assert text in [seen.text for seen in one.evidence]
+
+
+@pytest.mark.parametrize(
+    ("exchanges", "tables"),
+    [
+        (WAITED, {}),
+        ([fetch(1, 9.5, 11.1), fetch(2, 12.05, 12.1)], {}),  # a second is what somebody notices
+        ([fetch(1, 9.5, 10.1)], {}),  # it may have nothing to fetch any more
+        ([fetch(1, 9.5, 10.1), fetch(2, 13.1, 13.2)], {}),
+        ([fetch(1, 9.5, 10.1), fetch(2, 11, 11.02), fetch(3, 12.05, 12.1)], {}),
+        ([one | {"connection": 8} for one in PAUSED], {}),  # of the other broker
+        (PAUSED, {"silences": [LED | {"acknowledged": 0}]}),
+        (PAUSED, {"silences": [LED | {"timeouts": 1}]}),
+        (PAUSED, {"tcp_health": [health(7, "client", [12], [12], client=B1, timeout_retransmits=1)]}),
+        (PAUSED, {"error_histogram": [error("NOT_LEADER_OR_FOLLOWER", "Fetch", 10, 10.1, client_id=FOLLOWER)]}),
+    ],
+)
+def test_who_may_wait_for_others_does_not_stand_still(exchanges: list[Row], tables: dict[str, list[Row]]) -> None:
+    known: dict[str, list[Row]] = {"silences": [LED], "connections": FOLLOWERS, "exchanges": exchanges}
+    assert [one.kind for one in found(**known | {"cluster_events": BROKERS} | tables)] == []
+
+
+def test_of_two_whose_writes_wait_it_is_the_one_that_does_not_fetch() -> None:
+    """Also where the other one, which waits for it, says nothing for longer."""
+    other = silence(B2, 9.8, 12.1, **REPLICAS)
+    waits = [one | {"connection": 8} for one in WAITED]
+    one = only(silences=[LED, other], cluster_events=BROKERS, connections=FOLLOWERS, exchanges=[*PAUSED, *waits])
+    assert names(one) == ["1", B1]
+
+
+@pytest.mark.parametrize(("lasts", "is_told"), [(1.1, True), (0.9, False)])
+def test_a_fetch_that_does_not_come_is_a_second_sign(lasts: float, is_told: bool) -> None:
+    shorter = [fetch(1, 9.5, 10), fetch(2, 10 + lasts, 12.1)]
+    known = {"cluster_events": BROKERS, "connections": FOLLOWERS, "exchanges": shorter}
+    assert bool(found(silences=[silence(B1, 10, 10 + lasts, **REPLICAS)], **known)) == is_told
+
+
+def test_brokers_at_one_address_are_followers_by_their_ids() -> None:
+    place = f"{B1}:9192"
+    events = [listed(1, B1), event("broker_listed", 0, node_id=3, host=place), listed(2, B2)]
+    known = {"cluster_events": events, "exchanges": PAUSED}
+    third = [FOLLOWERS[0] | {"client_id": "broker-3-fetcher-0"}]
+    (one,) = found(silences=[LED | {"host": place}], connections=third, **known)
+    assert names(one)[0] == "3"
+    assert found(silences=[LED | {"host": place}], connections=FOLLOWERS, **known) == []
+
+
+@pytest.mark.parametrize("table", ["connections", "tcp_health", "exchanges"])
+def test_tables_are_not_read_more_often_for_more_brokers(monkeypatch: pytest.MonkeyPatch, table: str) -> None:
+    read = tables_read(monkeypatch)
+    often = []
+    for many in (2, 30):
+        hosts = [f"10.1.0.{n + 1}" for n in range(many)]
+        rows = {
+            "cluster_events": [listed(n, host) for n, host in enumerate(hosts)],
+            "silences": [LED | {"host": host} for host in hosts],
+            "connections": [connection(n, host, B2, f"broker-{n}-fetcher-0", opened=0) for n, host in enumerate(hosts)],
+            "exchanges": [one | {"connection": n} for n in range(many) for one in PAUSED],
+        }
+        read.clear()
+        assert [one.unfetched for one in outages(signs(**rows))] == [1_900_000_000] * many
+        often.append(read.count(table))
+    assert often[0] == often[1] > 0
+
+
+# --- what the capture lacks ------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("lacking", "is_told"), [(19, True), (20, False)])
