@@ -9,9 +9,10 @@ from kafkascope.decoders.errors import Error
 from kafkascope.reports.columns.name_lists import in_words, listed
 from kafkascope.reports.columns.text import address, address_alone, counted, without_port
 from kafkascope.reports.columns.words import clock, duration
-from kafkascope.reports.incidents.brokers import BACK, Outage, leaderless, outages
+from kafkascope.reports.incidents.brokers import leaderless
 from kafkascope.reports.incidents.incident import Effect, Incident, Subject, Weighed
 from kafkascope.reports.incidents.incident import in_words as outcome
+from kafkascope.reports.incidents.outages import BACK, Outage, outages
 from kafkascope.reports.incidents.signs import Node, Row, Signs
 from kafkascope.reports.vocabulary.finding_kinds import Severity
 from kafkascope.reports.vocabulary.incident_kinds import IncidentKind, Role

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from itertools import chain
+
 from kafkascope.reports.columns.name_lists import listed
 from kafkascope.reports.columns.text import counted
 from kafkascope.reports.columns.words import clock
 from kafkascope.reports.incidents.incident import Effect, Incident, Weighed
 from kafkascope.reports.incidents.incident import in_words as outcome
-from kafkascope.reports.incidents.signs import Signs, Takeover
+from kafkascope.reports.incidents.signs import Row, Signs, Takeover
 from kafkascope.reports.vocabulary.finding_kinds import Severity
 from kafkascope.reports.vocabulary.incident_kinds import IncidentKind
 from kafkascope.reports.vocabulary.triggers import Certainty
+from kafkascope.sniffer.units import SECOND_NS
 
 ADVICE = (
     "Find out who has this address now: a DNS record, an address that was given to another host or pod, a proxy, a "
@@ -50,7 +53,10 @@ def words(takeover: Takeover) -> str:
 
 def met(signs: Signs, takeover: Takeover, since: int) -> tuple[Effect, ...]:
     """What clients met at the address, from when on anything came of it again."""
-    connections = signs.connections_to(takeover.place, since, takeover.until)
+    until = signs.end if takeover.until is None else takeover.until
+    connections = [
+        row for row in signs.once(_connections)[takeover.place] if since - SECOND_NS <= (row["opened"] or 0) <= until
+    ]
     refused = [row for row in signs.rebootstraps if row["broker"] == takeover.place and row["last"] >= takeover.at]
     effects = []
     if names := sorted({row["client_id"] for row in connections if row["client_id"]}):
@@ -63,6 +69,11 @@ def met(signs: Signs, takeover: Takeover, since: int) -> tuple[Effect, ...]:
         text = f"{listed(sent)} {verb} sent back to bootstrap.servers {counted(count, 'time')}"
         effects.append(Effect("errors", text, count))
     return tuple(effects)
+
+
+def _connections(signs: Signs) -> dict[str, list[Row]]:
+    """Connections to each of these addresses."""
+    return signs.connections_to({one.place for one in chain.from_iterable(signs.takeovers.values())})
 
 
 def evidence(takeover: Takeover) -> tuple[Weighed, ...]:

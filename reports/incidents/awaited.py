@@ -11,7 +11,6 @@ import pyarrow.compute as pc
 from kafkascope.decoders.errors import Error
 from kafkascope.reports.columns.name_lists import listed
 from kafkascope.reports.columns.words import clock, duration
-from kafkascope.reports.incidents.brokers import outages
 from kafkascope.reports.incidents.costs import assigned, held_up, unread
 from kafkascope.reports.incidents.fates import (
     ADVICE_OPEN,
@@ -25,6 +24,7 @@ from kafkascope.reports.incidents.fates import (
 )
 from kafkascope.reports.incidents.incident import Incident, Subject, in_words
 from kafkascope.reports.incidents.members import losses, may_have_spoken
+from kafkascope.reports.incidents.outages import outages
 from kafkascope.reports.incidents.signs import Row, Signs
 from kafkascope.reports.incidents.vanished import vanished
 from kafkascope.reports.vocabulary.events import EventKind

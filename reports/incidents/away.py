@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
+import pyarrow as pa
 import pyarrow.compute as pc
 
+from kafkascope.reports.columns.tenths import TENTH_NS, tenths
 from kafkascope.reports.columns.text import address, address_alone
-from kafkascope.reports.incidents.signs import Life, Node, Row, Signs, is_of_broker
+from kafkascope.reports.incidents.signs import Node, Row, Signs, is_of_broker
 from kafkascope.reports.vocabulary.tables import SILENCES
 from kafkascope.reports.vocabulary.thresholds import threshold
 from kafkascope.sniffer.units import MILLISECOND_NS, SECOND_NS
@@ -57,10 +59,11 @@ def gone_before(signs: Signs) -> list[Row]:
     for row in signs.failed_connects:
         if row["opened"] is not None:
             failed[signs.where(address(row["broker"], row["broker_port"]))].append(row)
-    for where, rows in sorted(failed.items()):
+    often = {where: rows for where, rows in sorted(failed.items()) if len(rows) >= threshold("failed_connects")}
+    first_data = _first_data(signs, often)
+    for where, rows in often.items():
         rows.sort(key=lambda row: (row["opened"], row["connection"]))
-        first = rows[0]
-        heard = _first_data(signs, where) if len(rows) >= threshold("failed_connects") else 0
+        first, heard = rows[0], first_data.get(where)
         before = [row for row in rows if heard is None or row["opened"] < heard]
         if len(before) < threshold("failed_connects"):
             continue
@@ -91,16 +94,27 @@ def _sought_by_brokers(signs: Signs, where: str, failed: Sequence[Row]) -> bool:
     )
 
 
-def _first_data(signs: Signs, where: str) -> int | None:
-    """When a broker first sent data, also as a client of others, to the tenth of a second; None if it sent none."""
-    host = address_alone(where)
-    of_broker = pc.field("sender") == "broker"
-    if where == host:
-        asks = [row["connection"] for row in signs.connections_from(host) if is_of_broker(row["client_id"])]
-        of_broker |= pc.field("connection").isin(asks)
-    else:
-        of_broker &= pc.field("broker") == where
-    mine = (pc.field("host") == host) & pc.field("at").is_valid() & of_broker
-    rows = signs.batches("tcp_health", ("at", "payload_in"), mine)
-    sent = (tenth for batch in rows for row in batch.to_pylist() for tenth in Life(row).tenths("payload_in"))
-    return min(sent, default=None)
+def _first_data(signs: Signs, places: Collection[str]) -> dict[str, int]:
+    """When brokers first sent data, also as clients of others, to the tenth of a second; without those that sent none.
+
+    Several are at one address if they have a port, and which of them was a client is not known.
+    """
+    if not places:
+        return {}
+    hosts = sorted({address_alone(place) for place in places})
+    names = {name for client, _, name, _ in signs.parties if name and client in places and is_of_broker(name)}
+    of_brokers = pc.field("sender") == "broker"
+    if names:
+        theirs = pc.field("client").isin(hosts) & pc.field("client_id").isin(sorted(names))
+        asks = [batch["connection"] for batch in signs.batches("connections", ["connection"], theirs)]
+        of_brokers |= pc.field("connection").isin([number for column in asks for number in column.to_pylist()])
+    where = pc.field("host").isin(hosts) & pc.field("at").is_valid() & of_brokers
+    found: dict[str, int] = {}
+    for batch in signs.batches("tcp_health", ("host", "broker", "sender", "at", "payload_in"), where):
+        row, tenth = tenths(batch["at"], batch["payload_in"])
+        sent = batch.select(["host", "broker", "sender"]).take(pa.array(row)).append_column("tenth", pa.array(tenth))
+        for one in sent.group_by(["host", "broker", "sender"]).aggregate([("tenth", "min")]).to_pylist():
+            for place in (one["host"], *([one["broker"]] if one["sender"] == "broker" else [])):
+                at = one["tenth_min"] * TENTH_NS
+                found[place] = min(found.get(place, at), at)
+    return found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -37,8 +38,10 @@ class Blackout:
 
 def hides(signs: Signs, since: int, until: int) -> bool:
     """Whether of half of a time or more the capture has nothing, so that nobody's silence in it says anything."""
-    inside = (min(one.until, until) - max(one.since, since) for one in signs.once(blackouts))
-    return 2 * sum(dark for dark in inside if dark > 0) >= until - since > 0
+    found = signs.once(blackouts)
+    first = bisect_right(found, since, key=lambda one: one.until)
+    inside = found[first : bisect_left(found, until, first, key=lambda one: one.since)]
+    return 2 * sum(min(one.until, until) - max(one.since, since) for one in inside) >= until - since > 0
 
 
 def hush(signs: Signs, since: int, until: int) -> int:

@@ -7,8 +7,9 @@ from collections.abc import Iterator
 from kafkascope.reports.columns.name_lists import listed
 from kafkascope.reports.columns.text import counted
 from kafkascope.reports.columns.words import clock
-from kafkascope.reports.incidents.brokers import Outage, out_at, outages, uncoordinated_by
+from kafkascope.reports.incidents.brokers import uncoordinated_by
 from kafkascope.reports.incidents.incident import Effect, Incident, Subject, Weighed
+from kafkascope.reports.incidents.outages import Outage, out_at, outages
 from kafkascope.reports.incidents.signs import Row, Signs, host_of
 from kafkascope.reports.incidents.uncoordinated import Uncoordinated, uncoordinated
 from kafkascope.reports.vocabulary.finding_kinds import Severity

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from kafkascope.reports.columns.tenths import TENTH_NS
 from kafkascope.reports.columns.text import counted
 from kafkascope.reports.columns.words import duration
-from kafkascope.reports.incidents.brokers import Outage
 from kafkascope.reports.incidents.incident import Weighed
+from kafkascope.reports.incidents.outages import Outage
 from kafkascope.reports.incidents.signs import Row, Signs
 from kafkascope.reports.incidents.traces import Traces, Whereabouts, traces
 from kafkascope.reports.incidents.vanished import Vanished

@@ -13,10 +13,10 @@ from kafkascope.decoders.errors import Error
 from kafkascope.reports.columns.name_lists import listed
 from kafkascope.reports.columns.text import address, counted
 from kafkascope.reports.columns.words import clock, duration
-from kafkascope.reports.incidents.brokers import outages
 from kafkascope.reports.incidents.costs import of_rebalances
 from kafkascope.reports.incidents.going_on import GoingOn
 from kafkascope.reports.incidents.incident import Effect, Incident, Subject, Weighed, in_words
+from kafkascope.reports.incidents.outages import outages
 from kafkascope.reports.incidents.restarts import loops
 from kafkascope.reports.incidents.signs import Row, Signs
 from kafkascope.reports.vocabulary.finding_kinds import Severity

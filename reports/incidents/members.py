@@ -11,7 +11,6 @@ from typing import TypeAlias
 from kafkascope.reports.columns.name_lists import listed
 from kafkascope.reports.columns.words import clock, duration
 from kafkascope.reports.incidents.blackouts import hides
-from kafkascope.reports.incidents.brokers import Outage, outages
 from kafkascope.reports.incidents.costs import of_rebalances
 from kafkascope.reports.incidents.fates import (
     ADVICE_OPEN,
@@ -26,6 +25,7 @@ from kafkascope.reports.incidents.fates import (
 )
 from kafkascope.reports.incidents.incident import Incident, Subject
 from kafkascope.reports.incidents.incident import in_words as outcome
+from kafkascope.reports.incidents.outages import Outage, outages
 from kafkascope.reports.incidents.runs import in_runs
 from kafkascope.reports.incidents.signs import Row, Signs, between, group_of
 from kafkascope.reports.incidents.stuck import AT_THE_RECORD, Beginning, beginnings, in_offsets

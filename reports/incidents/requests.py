@@ -14,9 +14,9 @@ from kafkascope.decoders.errors import Error
 from kafkascope.reports.columns.name_lists import listed
 from kafkascope.reports.columns.text import address, counted
 from kafkascope.reports.columns.words import clock, duration
-from kafkascope.reports.incidents.brokers import Outage, out_at, outages, topic_subjects
 from kafkascope.reports.incidents.incident import EVIDENCE_SHOWN, Effect, Incident, Subject, Weighed
 from kafkascope.reports.incidents.no_protocol import unjoined
+from kafkascope.reports.incidents.outages import Outage, out_at, outages
 from kafkascope.reports.incidents.planned import comes_of, topics_deleted
 from kafkascope.reports.incidents.runs import in_runs
 from kafkascope.reports.incidents.signs import REPLICA_ERRORS, Row, Signs
@@ -246,7 +246,7 @@ def _refused_for_good(signs: Signs, error: Error, api: str, rows: Sequence[Row])
         certainty=Certainty.CERTAIN,
         subjects=(
             *signs.clients(names),
-            *topic_subjects(topics),
+            *_topics(topics),
             *(Subject(Role.GROUP, group) for group in groups[:EVIDENCE_SHOWN]),
         ),
         started=since,
@@ -341,7 +341,7 @@ def _waiting(signs: Signs, away: Sequence[Outage], rows: Sequence[Row]) -> Incid
         kind=IncidentKind.TOO_FEW_REPLICAS,
         severity=Severity.WARNING,  # the broker's incident is the cause, and stands before it
         certainty=Certainty.LIKELY,
-        subjects=(*topic_subjects(topics), *signs.clients(names)),
+        subjects=(*_topics(topics), *signs.clients(names)),
         started=since,
         ended=until,
         headline=f"{counted(len(rows), 'write')} with acks=all of {listed(names)}"
@@ -369,3 +369,8 @@ def _waiting(signs: Signs, away: Sequence[Outage], rows: Sequence[Row]) -> Incid
         ),
         findings=signs.explained(("unanswered", "sent_again"), since, until, clients=names),
     )
+
+
+def _topics(topics: set[str]) -> tuple[Subject, ...]:
+    """Topics as subjects, in order."""
+    return tuple(Subject(Role.TOPIC, topic) for topic in sorted(topics))

@@ -6,6 +6,7 @@ A table that is not there has no rows. No more than `MOST_ROWS` of a table are r
 from __future__ import annotations
 
 import re
+import sys
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -211,6 +212,13 @@ class Signs:
         """Findings of these kinds that overlap a time, or lie beside it: they are counted in spans."""
         return [row for row in self.findings if _is_in(row, kinds, since, until)]
 
+    def findings_about(
+        self, subjects: Collection[str], kinds: Collection[str], since: int, until: int
+    ) -> frozenset[str]:
+        """Ids of findings of these kinds with some subjects, in a time."""
+        found = chain.from_iterable(self._findings_about.get(subject, ()) for subject in subjects)
+        return frozenset(row["id"] for row in found if _is_in(row, kinds, since, until))
+
     def explained(
         self, kinds: Collection[str], since: int, until: int, *, groups: Sequence[str] = (), clients: Sequence[str] = ()
     ) -> frozenset[str]:
@@ -274,21 +282,24 @@ class Signs:
         """Connections that were refused or never answered, by number."""
         return self.connections(pc.field("connect").isin(["refused", "unanswered"]))
 
-    def connections_to(self, place: str, since: int, until: int | None) -> list[Row]:
-        """Connections of Kafka to an address:port that were opened in a time, by number."""
-        host, port = without_port(place), int(place.rpartition(":")[2])
-        where = (pc.field("broker") == host) & (pc.field("broker_port") == port) & (pc.field("protocol") == "kafka")
-        end = self.end if until is None else until
-        return [row for row in self.connections(where) if since - SECOND_NS <= (row["opened"] or 0) <= end]
+    def connections_to(self, places: Collection[str]) -> dict[str, list[Row]]:
+        """Connections of Kafka to each of some address:ports, by number."""
+        found: dict[str, list[Row]] = {place: [] for place in sorted(places)}
+        hosts, ports = {without_port(place) for place in found}, {int(place.rpartition(":")[2]) for place in found}
+        where = pc.field("broker").isin(sorted(hosts)) & pc.field("broker_port").isin(sorted(ports))
+        where &= pc.field("protocol") == "kafka"
+        if len(found) > 1 and not self.fits("connections", where):
+            half = len(found) // 2
+            return self.connections_to([*found][:half]) | self.connections_to([*found][half:])
+        for row in self.connections(where) if found else ():
+            if (place := address(row["broker"], row["broker_port"])) in found:
+                found[place].append(row)
+        return found
 
     def served(self, host: str, port: int) -> list[Row]:
         """Connections at an address and port on which something was asked for and done, by number."""
         where = (pc.field("broker") == host) & (pc.field("broker_port") == port) & (pc.field("exchanges") > 2)
         return self.connections(where)
-
-    def connections_from(self, host: str) -> list[Row]:
-        """Connections that a host opened, by number."""
-        return self.connections(pc.field("client") == host)
 
     def connections_named(self, client_ids: Collection[str]) -> list[Row]:
         """Connections of clients with these ids, by number."""
@@ -331,6 +342,19 @@ class Signs:
     def silences(self) -> list[Row]:
         """Of brokers, by time."""
         return sorted(self.rows("silences"), key=lambda row: (row["since"], row["host"]))
+
+    @cached_property
+    def _silences_by_host(self) -> dict[str, list[Row]]:
+        found: dict[str, list[Row]] = defaultdict(list)
+        for row in self.silences:
+            found[row["host"]].append(row)
+        return found
+
+    def silences_at(self, host: str, since: int, until: int) -> Sequence[Row]:
+        """Silences of the broker at an address that overlap a time, by time: they come one after the other."""
+        rows = self._silences_by_host.get(host, [])
+        low = bisect_left(rows, since, key=lambda row: sys.maxsize if row["until"] is None else row["until"])
+        return rows[low : bisect_left(rows, until, low, key=lambda row: row["since"])]
 
     @cached_property
     def events(self) -> list[Row]:
@@ -568,12 +592,18 @@ class Signs:
 
     def reached(self, place: str) -> bool:
         """Whether any connect to an address:port succeeded, or a connection to it was there before."""
-        host, port = without_port(place), int(place.rpartition(":")[2])
-        there = (pc.field("broker") == host) & (pc.field("broker_port") == port)
+        return place in self._reached
+
+    @cached_property
+    def _reached(self) -> set[str]:
         # Of a refused connect whose SYN the capture lacks there is an RST alone.
         was_open = pc.field("connect").is_null() & (pc.field("protocol") != "empty")
-        opened = there & ((pc.field("connect") == "established") | was_open)
-        return any(True for _ in self.batches("connections", ["connect"], opened))
+        where = (pc.field("connect") == "established") | was_open
+        return {
+            address(row["broker"], row["broker_port"])
+            for batch in self.batches("connections", ("broker", "broker_port"), where)
+            for row in batch.group_by(["broker", "broker_port"]).aggregate([]).to_pylist()
+        }
 
     def listing(self, place: str) -> Row | None:
         """The event that lists the broker at an address:port, maybe by its name; None if none does."""
@@ -590,7 +620,14 @@ class Signs:
 
     def listed_as(self, node: Node | None) -> list[str]:
         """What address:port, or name:port, a broker has on lists."""
-        return [place for place, there in self._places.items() if there == node]
+        return [] if node is None else self._listed.get(node, [])
+
+    @cached_property
+    def _listed(self) -> dict[Node, list[str]]:
+        found: dict[Node, list[str]] = defaultdict(list)
+        for place, node in self._places.items():
+            found[node].append(place)
+        return found
 
     def events_of(self, node: Node | None, since: int, until: int) -> Sequence[Row]:
         """Events of a broker's cluster in a time; none of a broker that no cluster told of."""

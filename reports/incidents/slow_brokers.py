@@ -7,10 +7,9 @@ not who.
 
 from __future__ import annotations
 
-import re
 from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from enum import StrEnum
 from itertools import accumulate, chain
@@ -25,9 +24,10 @@ from kafkascope.reports.columns.series import OTHERS, replaced
 from kafkascope.reports.columns.text import address, address_alone, counted
 from kafkascope.reports.columns.words import clock, duration
 from kafkascope.reports.incidents.blackouts import hides
+from kafkascope.reports.incidents.followers import FOLLOWER, follower, refused
 from kafkascope.reports.incidents.incident import Effect, Incident, Weighed
 from kafkascope.reports.incidents.incident import in_words as outcome
-from kafkascope.reports.incidents.signs import Node, Row, Signs
+from kafkascope.reports.incidents.signs import Row, Signs
 from kafkascope.reports.measures.latency.histogram import buckets_of, value_of
 from kafkascope.reports.measures.latency.parts import APPLICATION, BROKER, SLOW
 from kafkascope.reports.vocabulary.finding_kinds import Severity
@@ -48,7 +48,6 @@ _READS = (
 )
 """What a broker answers out of its memory and its log. What a coordinator answers may wait for writes of its group."""
 _OF_REPLICAS = ("OffsetCommit", "TxnOffsetCommit")  # written with acks=all, whatever the client asks for
-_FOLLOWER = re.compile(r"broker-(\d+)-fetcher-\d+$")  # client id of a broker that replicates (ReplicaFetcherManager)
 _WHERE = (
     pc.field("topic").is_null()
     & pc.field("part").isin([SLOW, BROKER, APPLICATION])
@@ -151,6 +150,8 @@ class SlowTime:
 
 _BySpan = dict[int, Tally]
 """By begin of the span."""
+_Run = tuple[str | None, range]
+"""A broker, or any, and begins of spans that are one time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,16 +192,12 @@ class _Tallies:
 def slow_times(signs: Signs) -> list[SlowTime]:
     """Times in which a broker was slow, and those in which nothing tells which of several was, by time."""
     tallies = signs.once(_tallies)
-    found = []
-    for host, run in tallies.runs(signs, _ITS_OWN):
-        slow = {work: tally for work in _ITS_OWN if (tally := tallies.within(work, host, run)).late}
-        usual = {work: tallies.within(work, host, run, slow=False) for work in slow}
-        found.append(_slow_time(signs, tallies, host, run, slow, usual))
+    found = _slow_times(signs, tallies, [*tallies.runs(signs, _ITS_OWN)])
     waits: set[int] = set()
     for _, run in tallies.runs(signs, (Work.REPLICATED,)):
         if not any(one.overlaps(run[0] - tallies.width, run[-1] + 2 * tallies.width) for one in found):
             waits.update(run)
-    found += [_slow_time(signs, tallies, None, run, {}, {}) for run in _runs(sorted(waits), tallies.width)]
+    found += _slow_times(signs, tallies, [(None, run) for run in _runs(sorted(waits), tallies.width)])
     return sorted(found, key=lambda one: (one.since, one.host or ""))
 
 
@@ -233,17 +230,14 @@ def _runs(ats: Sequence[int], width: int) -> Iterator[range]:
             begin = place
 
 
-def _slow_time(
-    signs: Signs,
-    tallies: _Tallies,
-    host: str | None,
-    run: range,
-    slow: dict[Work, Tally],
-    usual: dict[Work, Tally],
-) -> SlowTime:
-    since, until = _edges(signs, host, run[0] - tallies.width, min(run[-1] + 2 * tallies.width, signs.end))
-    held_up = tallies.held_up(run)
-    return SlowTime(host, since or run[0], until or min(run[-1] + tallies.width, signs.end), slow, usual, held_up)
+def _slow_times(signs: Signs, tallies: _Tallies, runs: Sequence[_Run]) -> list[SlowTime]:
+    found = []
+    for (host, run), (since, until) in zip(runs, _edges(signs, tallies.width, runs), strict=True):
+        own = {} if host is None else {work: tallies.within(work, host, run) for work in _ITS_OWN}
+        slow = {work: tally for work, tally in own.items() if tally.late}
+        usual = {work: tallies.within(work, host or "", run, slow=False) for work in slow}
+        found.append(SlowTime(host, since, until, slow, usual, tallies.held_up(run)))
+    return found
 
 
 def _sum(tallies: Iterable[Tally]) -> Tally:
@@ -253,34 +247,51 @@ def _sum(tallies: Iterable[Tally]) -> Tally:
     return total
 
 
-def _edges(signs: Signs, host: str | None, since: int, until: int) -> tuple[int | None, int | None]:
-    """When the first request was made to a broker, or to any, that took long, and the last was answered, in a time.
+def _edges(signs: Signs, width: int, runs: Sequence[_Run]) -> list[tuple[int, int]]:
+    """When the first request of each run, or beside it, was made that took long, and the last was answered.
 
-    None if there is none.
+    Of those to its broker, or to any; where there is none, when its spans begin and end. Tables are read for all runs
+    at once.
     """
+    if not runs:
+        return []
+    since = np.array([run[0] - width for _, run in runs], np.int64)
+    until = np.array([min(run[-1] + 2 * width, signs.end) for _, run in runs], np.int64)
+    edges = [(run[0], min(run[-1] + width, signs.end)) for _, run in runs]
     where = (
         pc.field("api").isin([*(api for api in _READS if api != "Fetch"), *_OF_REPLICAS, "Produce"])
         & (pc.field("latency_ms") >= threshold("slow_answer"))
-        & (pc.field("requested") >= moment(since))
-        & (pc.field("requested") < moment(until))
+        & (pc.field("requested") >= moment(int(since.min())))
+        & (pc.field("requested") < moment(int(until.max())))
     )
-    if host is not None:
-        where &= pc.field("connection").isin(_connections_to(signs, host))
-    begins, ends = [], []
-    for batch in signs.batches("exchanges", ("requested", "answered"), where):
-        begins.append(pc.min(batch["requested"]).as_py())
-        ends.append(pc.max(batch["answered"]).as_py())
-    return min(begins, default=None), max(ends, default=None)
+    numbers, hosts = _connections_to(signs, {host for host, _ in runs if host is not None})
+    known = set[int]()
+    for batch in signs.batches("exchanges", ("connection", "requested", "answered"), where):
+        requested, answered = (batch[name].to_numpy() for name in ("requested", "answered"))
+        asked = hosts.take(pc.index_in(batch["connection"], numbers))
+        for place in np.flatnonzero((since <= requested.max()) & (requested.min() < until)).tolist():
+            inside = (since[place] <= requested) & (requested < until[place])
+            if (host := runs[place][0]) is not None:
+                inside &= pc.fill_null(pc.equal(asked, host), False).to_numpy(zero_copy_only=False)
+            if inside.any():
+                first, last = int(requested[inside].min()), int(answered[inside].max())
+                begin, end = edges[place] if place in known else (first, last)
+                edges[place] = min(begin, first), max(end, last)
+                known.add(place)
+    return edges
 
 
-def _connections_to(signs: Signs, host: str) -> list[int]:
-    where = (pc.field("broker") == address_alone(host)) & (pc.field("protocol") == "kafka")
-    return [
-        row["connection"]
-        for batch in signs.batches("connections", ("connection", "broker", "broker_port"), where)
-        for row in batch.to_pylist()
-        if signs.where(address(row["broker"], row["broker_port"])) == host
-    ]
+def _connections_to(signs: Signs, hosts: Set[str]) -> tuple[pa.Array, pa.Array]:
+    """Connections to some brokers, and to which of them."""
+    found: dict[int, str] = {}
+    where = pc.field("broker").isin(pa.array({*map(address_alone, hosts)}, pa.string())) & (
+        pc.field("protocol") == "kafka"
+    )
+    for batch in signs.batches("connections", ("connection", "broker", "broker_port"), where) if hosts else ():
+        for row in batch.to_pylist():
+            if (host := signs.where(address(row["broker"], row["broker_port"]))) in hosts:
+                found[row["connection"]] = host
+    return pa.array(found.keys(), pa.int64()), pa.array(found.values(), pa.string())
 
 
 def _tallies(signs: Signs) -> _Tallies:
@@ -289,14 +300,14 @@ def _tallies(signs: Signs) -> _Tallies:
     if not late.num_rows:
         return _Tallies({}, 1)
     width = pc.max(asked["width_ms"]).as_py() * MILLISECOND_NS
-    trips, timeouts, refused = _round_trips(signs), _timeouts(signs), _refused(signs)
+    trips, timeouts, waits = _round_trips(signs), _timeouts(signs), refused(signs)
     found: dict[tuple[Work, str], _BySpan] = defaultdict(lambda: defaultdict(Tally))
     for row in [*asked.to_pylist(), *late.to_pylist()]:
         if (whose := _whose(signs, row, trips)) is None:
             continue
         end = row["from"] + row["width_ms"] * MILLISECOND_NS
         if whose[0] == Work.FOLLOWS and any(
-            first < end and row["from"] <= last for first, last in refused.get(row["client_id"], ())
+            first < end and row["from"] <= last for first, last in waits.get(row["client_id"], ())
         ):
             continue
         at = row["from"] - row["from"] % width
@@ -321,7 +332,7 @@ def _counts(signs: Signs) -> tuple[pa.Table, pa.Table]:
     least = int(buckets_of(np.array([threshold("slow_answer") * MILLISECOND_NS], np.int64))[0])
     asked, late = [], []
     for batch in signs.batches("latency", (*_KEYS, "count", "bucket", "counts"), _WHERE):
-        follows = pc.fill_null(pc.match_substring_regex(batch["client_id"], _FOLLOWER.pattern), False)
+        follows = pc.fill_null(pc.match_substring_regex(batch["client_id"], FOLLOWER.pattern), False)
         follows = pc.and_(follows, pc.equal(batch["api"], "Fetch"))
         rows = batch.filter(pc.or_(pc.not_equal(batch["part"], APPLICATION), follows))
         bucket, count, row = _cells(rows)
@@ -370,20 +381,7 @@ def _whose(signs: Signs, row: Row, trips: Mapping[tuple[str, str], float]) -> tu
         return Work.STORES if row["acks"] == 1 or signs.has_one_broker else Work.REPLICATED, host
     if trips.get((row["client"], address_alone(host)), 0.0) >= threshold("slow_answer") / 2:
         return None  # the network takes as long
-    leader, follower = signs.node(host, row["from"]), _FOLLOWER.match(row["client_id"])
-    if row["client"] in signs.nodes or leader is None or follower is None:
-        return Work.FOLLOWS, row["client"]
-    places = signs.listed_as(Node(leader.cluster_id, follower[1]))  # there are several brokers at its address
-    return Work.FOLLOWS, signs.where(places[0]) if places else row["client"]
-
-
-def _refused(signs: Signs) -> dict[str, list[tuple[int, int]]]:
-    """When fetches of brokers were answered with errors, by client id: they wait for a second then."""
-    found: dict[str, list[tuple[int, int]]] = defaultdict(list)
-    for row in signs.errors:
-        if row["api"] == "Fetch" and _FOLLOWER.match(row["client_id"] or ""):
-            found[row["client_id"]].append((row["first"], row["last"]))
-    return found
+    return Work.FOLLOWS, follower(signs, row["client"], row["client_id"], host, row["from"])
 
 
 def _round_trips(signs: Signs) -> dict[tuple[str, str], float]:

@@ -9,10 +9,10 @@ from kafkascope.decoders.errors import Error
 from kafkascope.reports.columns.name_lists import in_words, listed
 from kafkascope.reports.columns.text import counted
 from kafkascope.reports.columns.words import clock
-from kafkascope.reports.incidents.brokers import outages
 from kafkascope.reports.incidents.costs import lost_by
 from kafkascope.reports.incidents.incident import Effect, Incident, Weighed
 from kafkascope.reports.incidents.incident import in_words as outcome
+from kafkascope.reports.incidents.outages import outages
 from kafkascope.reports.incidents.registrations import wanted_ids
 from kafkascope.reports.incidents.signs import Node, Row, Signs
 from kafkascope.reports.vocabulary.finding_kinds import Severity

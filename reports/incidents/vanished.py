@@ -128,9 +128,7 @@ class _Said:
         ):
             bits = int.from_bytes(row["sent_in"], "little")
             self._sent[row["connection"], row["sender"]].append((row["at"], bits))
-        self._opened: dict[str, list[Row]] = {  # by address:port, by number
-            place: signs.connections_to(place, since, None) for place in sorted({one.place for one in found})
-        }
+        self._opened = signs.connections_to({one.place for one in found})
         self._to: dict[str, list[str]] = defaultdict(list)
         for source, by_target in self._bits.items():
             for target in by_target:
@@ -252,13 +250,16 @@ def _refused(signs: Signs) -> Iterator[Unheard]:
     for row in signs.failed_connects:
         if row["connect"] == "refused" and row["opened"] is not None and row["client"] != row["broker"]:
             by_place[address(row["broker"], row["broker_port"])][row["client"]].append(row)
-    for place, by_client in sorted(by_place.items()):
-        often = {client: rows for client, rows in by_client.items() if len(rows) >= threshold("failed_connects")}
-        reached = signs.connections_to(place, 0, None) if often else []
-        for client, rows in sorted(often.items()):
+    often = {
+        place: {client: rows for client, rows in by_client.items() if len(rows) >= threshold("failed_connects")}
+        for place, by_client in sorted(by_place.items())
+    }
+    reached = signs.connections_to([place for place, by_client in often.items() if by_client])
+    for place, by_client in often.items():
+        for client, rows in sorted(by_client.items()):
             rows.sort(key=lambda row: (row["opened"], row["connection"]))
             since, until = rows[0]["opened"], rows[-1]["opened"]
-            if {row["client"] for row in reached if since < (row["opened"] or 0) <= until} - {client}:
+            if {row["client"] for row in reached[place] if since < (row["opened"] or 0) <= until} - {client}:
                 number, again = rows[0]["connection"], len(rows) - 1
                 yield Unheard(number, "client", client, signs.where(place), place, since, until, again, "refused")
 

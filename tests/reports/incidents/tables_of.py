@@ -6,10 +6,11 @@ Times are seconds since `BEGIN`, and become nanoseconds since 1970.
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
+import pytest
 from pyarrow import dataset as ds
 
 from kafkascope.reports.columns.arrow import numbered
@@ -239,6 +240,34 @@ def names(one: Incident) -> list[str]:
     return [subject.name for subject in one.subjects]
 
 
+def told(*silences: Row, **tables: Any) -> list[Incident]:
+    """The incidents of a cluster of two brokers."""
+    return found(silences=list(silences), **{"cluster_events": BROKERS, **tables})
+
+
+def tables_read(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Fills with the names of tables, each time that one is read."""
+    read: list[str] = []
+    batches = Signs.batches
+
+    def counted(self: Signs, name: str, *args: Any) -> Iterator[pa.Table]:
+        read.append(name)
+        return batches(self, name, *args)
+
+    monkeypatch.setattr(Signs, "batches", counted)
+    return read
+
+
+# Of a silence: a broker that is gone, and one that stands still.
+GONE = {"ended": 3, "reset": 2, "ended_clients": 2}
+HELD = {
+    "waiting": 4,
+    "waiting_connections": 2,
+    "waiting_clients": ["c1", "c2"],
+    "asked": 3,
+    "acknowledged": 2,
+    "kept": 2,
+}
 # Rows that many tests have: c1 on a connection, and as the member of a group.
 CLIENT = connection(1)
 IN_GROUP = rebalance("member_joined", 1, 5, members=[member("c1")])

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
-import pyarrow as pa
 import pytest
 
 from kafkascope.reports.columns.words import clock
 from kafkascope.reports.incidents import members
 from kafkascope.reports.incidents.incident import Incident
-from kafkascope.reports.incidents.signs import Signs
 from kafkascope.reports.vocabulary.thresholds import threshold
 from tests.reports.incidents.tables_of import (
     B1,
@@ -36,6 +33,7 @@ from tests.reports.incidents.tables_of import (
     seconds,
     signs,
     silence,
+    tables_read,
 )
 
 # A member is heard last after 30 s, and taken out after 40 s.
@@ -521,14 +519,7 @@ def test_who_dies_again_and_again_is_back_when_the_last_time_is_over() -> None:
 
 @pytest.mark.parametrize("table", ["connections", "tcp_health"])
 def test_tables_are_not_read_more_often_for_more_losses(monkeypatch: pytest.MonkeyPatch, table: str) -> None:
-    read: list[str] = []
-    batches = Signs.batches
-
-    def counted(self: Signs, name: str, *args: Any) -> Iterator[pa.Table]:
-        read.append(name)
-        return batches(self, name, *args)
-
-    monkeypatch.setattr(Signs, "batches", counted)
+    read = tables_read(monkeypatch)
     often = []
     for many in (2, 60):
         hosts = [f"10.0.1.{n + 1}" for n in range(many)]

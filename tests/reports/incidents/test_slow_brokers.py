@@ -10,6 +10,7 @@ import pytest
 
 from kafkascope.reports.columns.series import OTHERS
 from kafkascope.reports.columns.words import clock
+from kafkascope.reports.incidents.slow_brokers import slow_times
 from kafkascope.reports.measures.latency.histogram import buckets_of
 from kafkascope.sniffer.units import MILLISECOND_NS
 from tests.reports.incidents.tables_of import (
@@ -18,6 +19,7 @@ from tests.reports.incidents.tables_of import (
     BROKERS,
     H1,
     H2,
+    LASTS,
     Row,
     at,
     connection,
@@ -32,7 +34,9 @@ from tests.reports.incidents.tables_of import (
     only,
     row,
     seconds,
+    signs,
     silence,
+    tables_read,
 )
 
 MS = float
@@ -275,3 +279,23 @@ def test_writes_are_late_when_nobody_waits_any_more_for_the_one_that_is_gone(
     slow = writes(200, {2: 5, 300: 15}, acks=-1)
     all_of = found(latency=slow, cluster_events=known, connections=[connection(1)], silences=[gone])
     assert ("broker_stalled" in [one.kind for one in all_of]) == told
+
+
+@pytest.mark.parametrize("table", ["connections", "exchanges"])
+def test_tables_are_not_read_more_often_for_more_slow_brokers(monkeypatch: pytest.MonkeyPatch, table: str) -> None:
+    read = tables_read(monkeypatch)
+    often = []
+    for many in (2, 30):
+        hosts = [f"10.1.0.{n + 1}" for n in range(many)]
+        rows = {
+            "latency": [one for host in hosts for one in writes(10, {300: 20}, broker=f"{host}:9092")],
+            "connections": [connection(n, broker=host) for n, host in enumerate(hosts)],
+            "exchanges": [exchange(1, "Produce", 11 + n / 100, 15, connection=n) for n in range(many)],
+        }
+        known = signs(**rows)
+        known.end = at(LASTS)
+        read.clear()
+        begun = {time.host: seconds(time.since) for time in slow_times(known)}
+        assert begun == {host: 11 + n / 100 for n, host in enumerate(hosts)}
+        often.append(read.count(table))
+    assert often[0] == often[1] > 0

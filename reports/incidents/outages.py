@@ -1,0 +1,361 @@
+"""When brokers were gone, or stood still, and what is known of the cause: from silences, and what clusters said."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import accumulate
+
+from kafkascope.reports.columns.text import address_alone
+from kafkascope.reports.incidents.away import gone_before, is_left_out, is_off, missed
+from kafkascope.reports.incidents.blackouts import hides, hush
+from kafkascope.reports.incidents.followers import unfetched
+from kafkascope.reports.incidents.incident import Weighed
+from kafkascope.reports.incidents.planned import changes_made
+from kafkascope.reports.incidents.signs import Node, Row, Signs, Takeover, between
+from kafkascope.reports.incidents.vanished import Scope, Vanished, vanished
+from kafkascope.reports.vocabulary.incident_kinds import IncidentKind
+from kafkascope.reports.vocabulary.thresholds import threshold
+from kafkascope.sniffer.units import MILLISECOND_NS, SECOND_NS
+
+BACK = {
+    "broker_back": "it is listed again",
+    "broker_registered": "a process of it has told the controller that it is there",
+    "broker_unfenced": "the controller has put it into service",
+    "broker_found": "it answers at another address",
+}
+"""Events by which a broker is there again, and what they say."""
+ANNOUNCED = 0.9
+"""The weight of what says by itself that a broker was shut down on request."""
+FOLLOWS_NS = 15 * SECOND_NS
+"""Behind the end of another broker: until it is out of the sets of replicas in sync."""
+
+_LONGEST_PAUSE = 0.6  # of a time in which something is sent again, each time after twice as long as before
+_SOON_NS = 5 * SECOND_NS  # behind the return of a broker, or a choice of leaders: clients have learned what moved
+_CHOOSE_LEADERS = ("ElectLeaders", "AlterPartitionReassignments")
+_LEFT_OUT_NS = 5 * SECOND_NS  # behind the cluster's word that it is off, or its return: nobody waits for it any more
+
+
+@dataclass(frozen=True, slots=True)
+class Outage:
+    """A silence of a broker, and what is known of its cause."""
+
+    silence: Row
+    started: int
+    ended: int | None
+    gone: bool  # its connections ended, or connects failed
+    orderly: list[Weighed]  # what shows that it was announced
+    back: Row | None = None  # the event that tells it, where nothing came from its address again
+    before: bool = False  # it was gone when the capture began; started is when somebody missed it
+    taken: Takeover | None = None  # by whom, if another broker answers at its address since
+    unfetched: int = 0  # for how long (ns) it did not ask other brokers for what it replicates, as it should have
+
+    @property
+    def host(self) -> str:
+        """Its address; with its port where several brokers are at one."""
+        return str(self.silence["host"])
+
+    @property
+    def address(self) -> str:
+        """Its address without port."""
+        return address_alone(self.host)
+
+    @property
+    def kind(self) -> IncidentKind:
+        """Which of the four it is."""
+        if self.taken is not None and self.taken.is_foreign:
+            return IncidentKind.ADDRESS_TAKEN
+        if not self.gone:
+            return IncidentKind.BROKER_DOWN if self.is_cut_off else IncidentKind.BROKER_STALLED
+        return IncidentKind.BROKER_RESTARTED if self.orderly else IncidentKind.BROKER_DOWN
+
+    @property
+    def stands_still(self) -> bool:
+        """Whether it was there, and answered nobody."""
+        return self.kind == IncidentKind.BROKER_STALLED
+
+    @property
+    def is_cut_off(self) -> bool:
+        """Whether not even acknowledgements came of its host: it is off, or the network to it broken."""
+        silence = self.silence
+        enough = threshold("cut_off") * 1000
+        return (
+            not self.gone and silence["duration_ms"] >= enough and silence["asked"] > 0 and not silence["acknowledged"]
+        )
+
+    def troubles(self, since: int, until: int) -> bool:
+        """Whether it began or ended within a time, or shortly before: clients look for other brokers then."""
+        after = int(threshold("outage_after") * SECOND_NS)
+        turns = [self.started, *([] if self.ended is None else [self.ended])]
+        return any(turn - SECOND_NS <= until and since <= turn + after for turn in turns)
+
+    def covers(self, at: int, end: int) -> bool:
+        """Whether a time is within it, or shortly after; end is that of the capture."""
+        return self.started - SECOND_NS <= at <= self.until(end)
+
+    def until(self, end: int) -> int:
+        """When what it caused is over: clients find the new leaders within some seconds."""
+        after = int(threshold("outage_after") * SECOND_NS)
+        ended = self.taken.at if self.taken is not None else self.ended
+        return (end if ended is None else ended) + after
+
+
+def outages(signs: Signs) -> list[Outage]:
+    """All of them, by time."""
+    found = [one for one in map(partial(_outage, signs), signs.silences) if one is not None]
+    for silence in signs.once(gone_before):
+        found.append(_with_return(signs, Outage(silence, silence["since"], silence["until"], True, [], before=True)))
+    found = [one for one in found if one.before or not hides(signs, one.started, one.ended or signs.end)]
+    found = _with_fetches(signs, _once(signs, sorted(found, key=lambda one: (one.started, one.host))))
+    by_host: dict[str, list[Outage]] = defaultdict(list)
+    for one in found:
+        by_host[one.host].append(one)
+    follows, out_of_reach = _Waits(signs, found).explain, signs.once(vanished)
+    return [
+        _taken(signs, one, by_host[one.host])
+        for one in found
+        if one.gone
+        or (
+            _stands_still(signs, one, by_host[one.host])
+            and (one.unfetched or not follows(one))
+            and not _unheard(signs, one, out_of_reach)
+        )
+    ]
+
+
+def _outage(signs: Signs, silence: Row) -> Outage | None:
+    """What a silence was; None if nobody knows of anything that was wrong."""
+    failed = silence["refused"] + silence["unanswered"]
+    away = (
+        bool(silence["ended"])
+        and not silence["kept"]
+        and (bool(failed) or missed(signs, silence["host"], silence["since"]))
+    )
+    if not failed and silence["ended_clients"] < 2:
+        away = False  # it may have been the other side that went
+    if silence["until"] is None and not failed and not _taken_off(signs, silence):
+        away = False  # nobody asked for it again
+    gone = away or (bool(failed) and silence["until"] is None)
+    if not gone and (silence["ended"] > silence["kept"] or not silence["waiting"]):
+        return None  # connections that are closed because nobody needs them any more
+    orderly = _announced(signs, silence) if gone else []
+    return _with_return(signs, Outage(silence, silence["since"], silence["until"], gone, orderly))
+
+
+def _with_return(signs: Signs, outage: Outage) -> Outage:
+    """The outage, with what tells that its broker is back where nothing came from its address again."""
+    back = _back(signs, outage) if outage.gone and outage.ended is None else None
+    return outage if back is None else replace(outage, ended=back["at"], back=back)
+
+
+def _with_fetches(signs: Signs, found: Sequence[Outage]) -> list[Outage]:
+    """Outages; those in which all may have waited for replicas with how long their broker did not fetch any."""
+    unsure = {
+        place: one.silence
+        for place, one in enumerate(found)
+        if not one.gone and one.ended is not None and one.silence["acknowledged"] and _may_wait_for_others(signs, one)
+    }
+    longest = dict(zip(unsure, unfetched(signs, [*unsure.values()]), strict=True))
+    return [replace(one, unfetched=longest.get(place, 0)) for place, one in enumerate(found)]
+
+
+def _may_wait_for_others(signs: Signs, stall: Outage) -> bool:
+    """Whether all that waited at a broker may have waited for replicas on others."""
+    return stall.silence["waiting"] == stall.silence["waiting_replicas"] and not signs.has_one_broker
+
+
+def _unheard(signs: Signs, stall: Outage, found: Sequence[Vanished]) -> bool:
+    """Whether those who waited for a broker are those whose packets to it, or of it, vanished.
+
+    Where all between two hosts vanished, others may have waited for them.
+    """
+    end = signs.end if stall.ended is None else stall.ended
+    waited, explained = {*stall.silence["waiting_clients"]}, set[str]()
+    for one in found:
+        ends = {one.client, address_alone(one.broker)}
+        if stall.address in ends and one.overlaps(stall.started, end):
+            unheard = waited.intersection(signs.names_at(ends - {stall.address}))
+            explained |= waited if one.scope == Scope.PATH and unheard else unheard
+    return bool(waited) and waited <= explained
+
+
+def _once(signs: Signs, found: Sequence[Outage]) -> list[Outage]:
+    """Outages; of those of one broker at several addresses at once only that of which most is known."""
+    latest: dict[tuple[Node, bool], int] = {}  # of each broker, gone or not: its place among these
+    once: list[Outage] = []
+    for one in found:
+        node = signs.node(one.host, one.started)
+        place = None if node is None else latest.get((node, one.gone))
+        if (
+            place is not None
+            and once[place].host != one.host
+            and one.started <= (once[place].ended or signs.end) + (_SOON_NS if one.gone else 0)
+        ):
+            once[place] = max(once[place], one, key=lambda each: (each.silence["ended"], each.silence["waiting"]))
+            continue
+        if node is not None:
+            latest[node, one.gone] = len(once)
+        once.append(one)
+    return sorted(once, key=lambda one: (one.started, one.host))
+
+
+def _taken(signs: Signs, outage: Outage, of_host: Sequence[Outage]) -> Outage:
+    """The outage, if it was its broker's last, with who answers at the address since."""
+    soon = int(threshold("one_trouble") * SECOND_NS)
+    for takeover in signs.takeovers.get(outage.host, ()):
+        last = max((one.started for one in of_host if one.gone and one.started <= takeover.at), default=None)
+        if last == outage.started and (outage.ended is None or takeover.at <= outage.ended + soon):
+            return replace(outage, ended=takeover.until, taken=takeover)
+    return outage
+
+
+def _stands_still(signs: Signs, stall: Outage, of_host: Sequence[Outage]) -> bool:
+    """Whether it was the broker that stood still: for long, or again and again while its host was awake."""
+    silence = stall.silence
+    if signs.lacking(stall.address) >= threshold("answers_lacking"):
+        return False
+    if stall.is_cut_off:
+        paused = hush(signs, stall.started, stall.ended or signs.end)
+        sent_again = paused < _LONGEST_PAUSE * silence["duration_ms"] * MILLISECOND_NS
+        return bool(silence["waiting_connections"] > 1) and sent_again
+    if silence["timeouts"] or (_may_wait_for_others(signs, stall) and not stall.unfetched):
+        return False  # what it sent was lost on the way, or it waited itself
+    long = threshold("stall" if silence["waiting_connections"] > 1 or stall.unfetched else "stall_of_one")
+    if silence["duration_ms"] >= long * 1000:
+        return True
+    if not silence["acknowledged"]:
+        return False
+    within = int(threshold("one_trouble") * SECOND_NS)
+    low = bisect_left(of_host, stall.started - within, key=lambda one: one.started)
+    near = of_host[low : bisect_right(of_host, stall.started + within, low, key=lambda one: one.started)]
+    again = sum(not one.gone and bool(one.silence["acknowledged"]) for one in near)
+    return again >= threshold("stalls")
+
+
+class _Waits:
+    """For which brokers others waited as for replicas, and until when."""
+
+    def __init__(self, signs: Signs, found: Sequence[Outage]) -> None:
+        self._signs = signs
+        self._found = found  # by time
+        self._untils = [self._until(one) for one in found]
+        self._latest = [*accumulate(self._untils, max)]
+
+    def _until(self, outage: Outage) -> int:
+        until = waited_for_until(self._signs, outage)
+        if until is None:  # nothing tells: who waits for a replica does not stand still as a whole for long
+            return outage.started + int(threshold("one_trouble") * SECOND_NS)
+        return until
+
+    def explain(self, stall: Outage) -> bool:
+        """Whether a broker stands still because another one is gone, or stands still for longer."""
+        least = max(stall.silence["duration_ms"], threshold("stall") * 1000)
+        first = bisect_left(self._latest, stall.started)
+        behind = bisect_right(self._found, stall.started + SECOND_NS, key=lambda one: one.started)
+        return any(
+            one.host != stall.host
+            and self._untils[place] >= stall.started
+            and (one.gone or one.silence["duration_ms"] > least)
+            and not _of_two_clusters(self._signs, one.host, stall.host, stall.started)
+            for place, one in enumerate(self._found[first:behind], first)
+        )
+
+
+def waited_for_until(signs: Signs, outage: Outage) -> int | None:
+    """When nobody waited any more for a broker as for a replica in sync: it was back, or left out; None: not known."""
+    if outage.ended is not None:
+        return max(outage.started + FOLLOWS_NS, outage.ended + _LEFT_OUT_NS)
+    node = signs.node(outage.host, outage.started)
+    events = signs.events_of(node, outage.started, signs.end + 1)
+    left_out = next((row["at"] for row in events if node is not None and is_left_out(row, node)), None)
+    return None if left_out is None else left_out + _LEFT_OUT_NS
+
+
+def _taken_off(signs: Signs, silence: Row) -> bool:
+    """Whether the cluster took a broker off its list when it fell silent."""
+    node, since = signs.node(silence["host"], silence["since"]), silence["since"]
+    return node is not None and any(
+        is_off(row, node) for row in signs.events_of(node, since - SECOND_NS, since + 60 * SECOND_NS)
+    )
+
+
+def _back(signs: Signs, outage: Outage) -> Row | None:
+    """What tells that a broker is back, maybe at another address: with names, that changes with each start."""
+    node = signs.node(outage.host, outage.started)
+    return next(
+        (
+            row
+            for row in signs.events_of(node, outage.started, signs.end + 1)
+            if row["event"] in BACK and node is not None and str(row["node_id"]) == node.id
+        ),
+        None,
+    )
+
+
+def _announced(signs: Signs, silence: Row) -> list[Weighed]:
+    """What shows that a broker prepared to go: it gave up its leaders while it still answered, or said so."""
+    node, since = signs.node(silence["host"], silence["since"]), silence["since"]
+    takes = int(threshold("shutdown_takes") * SECOND_NS)
+    otherwise = moved_otherwise(signs, silence["host"], since)
+    seen = []
+    for row in signs.events_of(node, since - takes, since + SECOND_NS):
+        if row["event"] == "shutdown_announced" and Node(row["cluster_id"], str(row["node_id"])) == node:
+            seen.append(Weighed("it asked for an orderly shutdown", row["packet"], row["at"], ANNOUNCED))
+        elif row["event"] != "leader_changed" or row["at"] >= since or otherwise(row["at"]):
+            continue
+        elif node is not None and row["before"] == node.id:
+            text = f"leaders moved from it to {row['after']} before it fell silent"
+            seen.append(Weighed(text, row["packet"], row["at"], 0.6))
+    for row in between(signs.stale_leaders, since - takes, since + SECOND_NS + 1, "last"):
+        if signs.where(row["broker"]) != silence["host"] or otherwise(row["last"]):
+            continue
+        if not _coordinated_later(signs, row, since):
+            text = (
+                f"it answered {row['client_id']} {row['error']}: it had given up its leaders while it was still there"
+            )
+            seen.append(Weighed(text, row["first_packet"], row["first"], 0.6))
+    return seen
+
+
+def moved_otherwise(signs: Signs, host: str, since: int) -> Callable[[int], bool]:
+    """Whether what moved from a broker at a time did so as it was silent before, or as somebody chose its leaders."""
+    least = 1000 * threshold("stall_of_one")
+    times = [
+        (row["since"], row["until"])
+        for row in signs.silences_at(host, since - int(threshold("shutdown_takes") * SECOND_NS) - _SOON_NS, since)
+        if row["until"] is not None
+        and row["until"] <= since
+        and (row["refused"] or row["unanswered"] or row["duration_ms"] >= least)
+    ]
+    times += [(row["requested"], row["answered"]) for row in signs.once(changes_made) if row["api"] in _CHOOSE_LEADERS]
+    return lambda at: any(begin <= at <= end + _SOON_NS for begin, end in times)
+
+
+def _coordinated_later(signs: Signs, error: Row, until: int) -> bool:
+    """Whether a broker that said that it is not the coordinator of a group was it later, and led it to a rebalance."""
+    group = error["group_id"]
+    if group is None or not signs.coordinates(signs.where(error["broker"]), group, until):
+        return False
+    return any(error["last"] < (row["stable"] or 0) < until for row in signs.rebalances_of(group, until, error["last"]))
+
+
+def out_at(signs: Signs, found: Iterable[Outage], at: int, broker: str) -> Outage | None:
+    """The latest outage in whose time, or shortly after, something happened at a broker of the same cluster."""
+    return next(
+        (
+            one
+            for one in sorted(found, key=lambda one: one.started, reverse=True)
+            if one.covers(at, signs.end) and not _of_two_clusters(signs, one.host, broker, at)
+        ),
+        None,
+    )
+
+
+def _of_two_clusters(signs: Signs, host: str, other: str, at: int) -> bool:
+    """Whether two brokers are of different clusters, as far as these are known."""
+    nodes = [signs.node(signs.where(one), at) for one in (host, other)]
+    clusters = {node.cluster_id for node in nodes if node is not None and node.cluster_id is not None}
+    return len(clusters) == len(nodes)

@@ -1,0 +1,369 @@
+"""Which brokers are gone, were shut down, or stand still, and why."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kafkascope.reports.incidents.outages import outages
+from kafkascope.reports.vocabulary.thresholds import threshold
+from tests.reports.incidents.tables_of import (
+    B1,
+    B2,
+    BROKERS,
+    GONE,
+    HELD,
+    Row,
+    connection,
+    error,
+    event,
+    exchange,
+    found,
+    group_event,
+    health,
+    listed,
+    member,
+    names,
+    only,
+    rebalance,
+    seconds,
+    signs,
+    silence,
+    tables_read,
+    told,
+)
+
+SHUTDOWN = threshold("shutdown_takes")
+
+
+# --- gone ------------------------------------------------------------------------------------------------------------
+
+
+def test_a_broker_whose_connections_end_and_that_refuses_connects_is_down() -> None:
+    (one,) = told(silence(B2, 10, 40, refused=5, first_failed=11, failed_packet=77, **GONE))
+    assert (one.kind, one.severity, one.certainty) == ("broker_down", "critical", "certain")
+    assert names(one) == ["2", B2]
+    assert (seconds(one.started), seconds(one.ended)) == (10, 40)
+    assert one.headline.startswith("broker 2 (10.0.0.2) went away without notice at ")
+    assert one.headline.endswith("; 5 connects to it failed in 30.0 s")
+    assert "was back after 30.0 s" in one.headline
+    assert [(seen.packet, seconds(seen.at), seen.rejected) for seen in one.evidence] == [
+        (None, 10, False),
+        (77, 11, False),
+        (None, None, True),
+    ]
+
+
+def test_one_that_does_not_come_back_has_no_end() -> None:
+    (one,) = told(silence(B2, 10, None, unanswered=5, **GONE))
+    assert (one.kind, one.certainty, one.ended) == ("broker_down", "likely", None)
+    assert "has not come back" in one.headline
+    assert "its host is off, or cut off" in one.evidence[1].text
+
+
+def test_refused_connects_alone_show_that_it_is_gone_only_if_it_stays_away() -> None:
+    assert [one.kind for one in told(silence(B2, 10, None, refused=1))] == ["broker_down"]
+    assert told(silence(B2, 10, 40, refused=1)) == []
+
+
+def test_connections_that_clients_close_are_no_outage() -> None:
+    assert told(silence(B2, 10, None, **GONE)) == []
+    assert told(silence(B2, 10, 40, **GONE)) == []
+    assert told(silence(B2, 10, None, refused=3, **GONE | {"kept": 1, "ended": 0}, waiting=0)) != []
+
+
+@pytest.mark.parametrize(
+    "word",
+    [
+        event("broker_unlisted", 15, node_id=2),
+        event("broker_fenced", 15, node_id=2),
+        event("leader_changed", 15, before="2", after="1"),
+        event("leader_lost", 15, before="2"),
+        event("isr_shrunk", 15, before="1,2,3", after="1,3"),
+    ],
+    ids=lambda row: row["event"],
+)
+def test_a_broker_without_which_the_cluster_goes_on_is_gone(word: Row) -> None:
+    gone = silence(B2, 10, 40, **GONE)
+    assert [one.kind for one in told(gone, cluster_events=[*BROKERS, word])] == ["broker_down"]
+    # One that is never heard again may just not be needed any more, unless the cluster took it off its list.
+    for_good = told(silence(B2, 10, None, **GONE), cluster_events=[*BROKERS, word])
+    assert [one.kind for one in for_good] == ["broker_down"] * (word["event"] in ("broker_unlisted", "broker_fenced"))
+    others = word | {"node_id": 1, "before": "1", "after": "2"}
+    assert told(gone, cluster_events=[*BROKERS, others]) == []
+    elsewhere = [listed(1, B1, cluster_id="a"), listed(2, B2, cluster_id="a"), word | {"cluster_id": "b"}]
+    assert told(gone, cluster_events=elsewhere) == []
+    # Where the connections of one client alone have ended, it may be the client that is gone.
+    assert told(gone | {"ended_clients": 1}, cluster_events=[*BROKERS, word]) == []
+
+
+@pytest.mark.parametrize("before", [0.5, SHUTDOWN, SHUTDOWN + 0.1])
+def test_one_that_gave_up_its_leaders_before_was_shut_down(before: float) -> None:
+    moved = event("leader_changed", 50 - before, before="2", after="1", count=4)
+    (one,) = told(silence(B2, 50, 60, refused=2, **GONE), cluster_events=[*BROKERS, moved])
+    is_orderly = before <= SHUTDOWN
+    assert one.kind == ("broker_restarted" if is_orderly else "broker_down")
+    assert one.severity == ("info" if is_orderly else "critical")
+    assert ("4 leaders moved to other brokers" in one.headline) == is_orderly
+
+
+def test_one_that_asked_to_shut_down_is_certain_and_one_that_does_not_come_back_is_a_warning() -> None:
+    asked = event("shutdown_announced", 48, node_id=2)
+    moved = event("leader_changed", 48, before="2", after="1")
+    for word, certainty in ((asked, "certain"), (moved, "likely")):
+        (one,) = told(silence(B2, 50, None, refused=2, **GONE), cluster_events=[*BROKERS, word])
+        assert (one.kind, one.severity, one.certainty) == ("broker_restarted", "warning", certainty)
+    (one,) = told(silence(B2, 50, 60, refused=2, **GONE), cluster_events=[*BROKERS, asked | {"node_id": 1}])
+    assert one.kind == "broker_down"
+
+
+@pytest.mark.parametrize(
+    ("name", "last", "orderly"),
+    [
+        ("NOT_LEADER_OR_FOLLOWER", 50 - SHUTDOWN, True),
+        ("NOT_COORDINATOR", 51, True),
+        ("NOT_COORDINATOR", 50 - SHUTDOWN - 0.1, False),
+        ("NOT_COORDINATOR", 51.1, False),
+        ("LEADER_NOT_AVAILABLE", 49, False),  # of a topic that is being made
+    ],
+)
+def test_answers_that_others_lead_now_announce_a_shutdown(name: str, last: float, orderly: bool) -> None:
+    gone = silence(B2, 50, 60, refused=2, **GONE)
+    (one,) = told(gone, error_histogram=[error(name, "Fetch", 10, last, broker=f"{B2}:9092")])
+    assert one.kind == ("broker_restarted" if orderly else "broker_down")
+    (one,) = told(gone, error_histogram=[error(name, "Fetch", 10, last, broker=f"{B1}:9092")])
+    assert one.kind == "broker_down"
+
+
+def test_without_the_clusters_words_nobody_could_have_announced_it() -> None:
+    one = only(silences=[silence(B2, 10, 40, refused=5, **GONE)])
+    assert (one.kind, one.certainty, names(one)) == ("broker_down", "likely", [B2])
+
+
+# --- standing still --------------------------------------------------------------------------------------------------
+
+
+def test_a_broker_that_answers_nobody_though_its_host_acknowledges_stands_still() -> None:
+    (one,) = told(silence(B1, 10, 15, **HELD))
+    assert (one.kind, one.severity, one.certainty) == ("broker_stalled", "warning", "certain")
+    assert "though its host acknowledged what it was sent; 4 requests of c1, c2 waited for up to 5.0 s" in one.headline
+    assert [(effect.count, effect.duration_ms) for effect in one.effects] == [(4, 5000)]
+    assert [seen.rejected for seen in one.evidence] == [False, False, True]
+
+
+def test_what_was_lost_on_the_way_or_may_have_waited_for_other_brokers_is_no_stall() -> None:
+    assert told(silence(B1, 10, 15, **HELD, timeouts=1)) == []
+    assert told(silence(B1, 10, 15, **HELD, waiting_replicas=4)) == []
+    assert len(told(silence(B1, 10, 15, **HELD, waiting_replicas=3))) == 1
+    assert len(told(silence(B1, 10, 15, **HELD, waiting_replicas=4), cluster_events=[listed(1, B1)])) == 1
+
+
+def test_of_one_connection_it_is_likely_and_without_acknowledgements_guessed() -> None:
+    (one,) = told(silence(B1, 10, 15, **HELD | {"waiting_connections": 1}))
+    assert one.certainty == "likely"
+    (one,) = told(silence(B1, 10, 11.5, **HELD | {"acknowledged": 0}))
+    assert (one.kind, one.certainty) == ("broker_stalled", "guessed")
+    assert "it stood still with its host, or was cut off" in one.headline
+    (one,) = told(silence(B1, 10, 15, **HELD | {"acknowledged": 0, "asked": 0}))
+    assert (one.certainty, "acknowledged" in one.headline) == ("likely", False)
+
+
+@pytest.mark.parametrize(("lasts", "kind"), [(2, "broker_down"), (1.9, "broker_stalled")])
+def test_a_host_that_acknowledges_nothing_for_long_cannot_be_reached(lasts: float, kind: str) -> None:
+    unheard = HELD | {"acknowledged": 0}
+    (one,) = told(silence(B1, 10, 10 + lasts, **unheard))
+    assert one.kind == kind
+    assert ("could not be reached from" in one.headline) == (kind == "broker_down")
+    assert told(silence(B1, 10, 10 + lasts, **unheard | {"waiting_connections": 1})) == []
+
+
+def heard(*times: float) -> list[Row]:
+    """Packets of somebody, in spans of ten seconds."""
+    spans = sorted({int(time // 10) * 10 for time in times})
+    return [health(9, "client", [one for one in times if int(one // 10) * 10 == span], []) for span in spans]
+
+
+@pytest.mark.parametrize(("again", "certainty"), [(27.0, "certain"), (27.1, "guessed")])
+def test_where_nobody_else_says_anything_either_it_may_have_been_the_machine(again: float, certainty: str) -> None:
+    (one,) = told(silence(B1, 15, 30, **HELD), tcp_health=heard(10, 20.0, again, 30))
+    assert one.certainty == certainty
+    assert any("nobody else sent anything for 7.0 s" in seen.text for seen in one.evidence) == (certainty == "guessed")
+
+
+@pytest.mark.parametrize(("again", "is_told"), [(21.9, True), (22.0, False)])
+def test_what_is_not_acknowledged_is_sent_again(again: float, is_told: bool) -> None:
+    unheard = silence(B1, 10, 30, **HELD | {"acknowledged": 0})
+    assert bool(told(unheard, tcp_health=heard(9.9, again, 30))) == is_told
+
+
+def test_nobody_waits_for_one_that_is_silent() -> None:
+    assert told(silence(B1, 10, 15, **HELD | {"waiting": 0})) == []
+
+
+@pytest.mark.parametrize(
+    ("lasts", "connections", "is_told"), [(2, 1, True), (1.99, 1, False), (1, 2, True), (0.99, 2, False)]
+)
+def test_what_fewer_notice_has_to_last_longer(lasts: float, connections: int, is_told: bool) -> None:
+    one = silence(B1, 10, 10 + lasts, **HELD | {"waiting_connections": connections})
+    assert bool(told(one)) == is_told
+
+
+@pytest.mark.parametrize(("times", "apart"), [(3, 30), (3, 60.1), (2, 30)])
+def test_short_ones_that_come_again_and_again_are_one_trouble(times: int, apart: float) -> None:
+    short = [silence(B1, n * apart, n * apart + 0.4, **HELD | {"waiting_connections": 1}) for n in range(1, times + 1)]
+    is_told = times >= threshold("stalls") and apart <= threshold("one_trouble")
+    incidents = told(*short)
+    assert len(incidents) == is_told
+    assert not is_told or "3 times, the longest for 400 ms" in incidents[0].headline
+
+
+@pytest.mark.parametrize("apart", [threshold("one_trouble"), threshold("one_trouble") + 0.1])
+def test_stalls_within_a_minute_are_one_incident(apart: float) -> None:
+    incidents = told(silence(B1, 10, 12, **HELD), silence(B1, 12 + apart, 15 + apart, **HELD))
+    assert len(incidents) == (1 if apart <= 60 else 2)
+
+
+@pytest.mark.parametrize(
+    ("since", "until", "follows"),
+    [
+        (10, 40, True),
+        (21, 40, True),
+        (21.1, 40, False),
+        (5, 6, True),
+        (4.9, 6, False),
+        (1, 15, True),
+        (1, 14.9, False),
+    ],
+)
+def test_a_broker_that_waits_for_one_that_is_gone_is_not_told_of(since: float, until: float, follows: bool) -> None:
+    gone = silence(B2, since, until, refused=1, **GONE)
+    incidents = told(gone, silence(B1, 20, 22, **HELD))
+    assert [one.kind for one in incidents] == ["broker_down", *["broker_stalled"] * (not follows)]
+
+
+def test_of_two_that_stand_still_the_one_that_does_for_longer_is_told() -> None:
+    incidents = told(silence(B2, 20, 25, **HELD), silence(B1, 20.5, 24, **HELD))
+    assert [names(one)[0] for one in incidents] == ["2"]
+    assert len(told(silence(B2, 20, 21, **HELD), silence(B1, 20, 21, **HELD))) == 2
+
+
+def test_who_coordinated_a_group_later_had_not_given_it_up() -> None:
+    """NOT_COORDINATOR comes as well while a coordinator is still loading what it has to know."""
+    early = error("NOT_COORDINATOR", "JoinGroup", 2, 2, broker=f"{B2}:9092", group_id="shop")
+    tables: dict[str, Any] = {
+        "error_histogram": [early],
+        "group_events": [group_event("coordinator_found", 1, detail=f"{B2}:9092 (node 2)", client_id="c1")],
+    }
+    dead = silence(B2, 10, 40, refused=5, **GONE)
+    assert [one.kind for one in told(dead, **tables)] == ["broker_restarted"]
+    (one,) = told(dead, **tables, rebalances=[rebalance("member_joined", 1, 3, members=[member("c1")])])
+    assert one.kind == "broker_down"
+
+
+# --- what a broker replicates ----------------------------------------------------------------------------------------
+
+# Broker 1 fetches from broker 2 on connection 7, and broker 2 from broker 1 on connection 8.
+FOLLOWER = "broker-1-fetcher-0"
+FOLLOWERS = [
+    connection(7, B1, B2, FOLLOWER, opened=0),
+    connection(8, B2, B1, "broker-2-fetcher-0", opened=0),
+]
+REPLICAS = HELD | {"waiting_replicas": 4, "waiting_connections": 1}
+LED = silence(B1, 10, 12, **REPLICAS)
+
+
+def fetch(number: int, requested: float, answered: float | None, connection: int = 7) -> Row:
+    return exchange(number, "Fetch", requested, answered, connection=connection, client_id=FOLLOWER)
+
+
+PAUSED = [fetch(1, 9.5, 10.1), fetch(2, 12.05, 12.1)]
+WAITED = [fetch(1, 9.5, 11.95), fetch(2, 12.05, 12.1)]
+
+
+def test_a_broker_that_fetches_nothing_though_it_was_answered_waits_for_nobody() -> None:
+    one = only(silences=[LED], cluster_events=BROKERS, connections=FOLLOWERS, exchanges=PAUSED)
+    assert (one.kind, names(one), one.certainty) == ("broker_stalled", ["1", B1], "likely")
+    text = "other brokers had answered its fetches, and it made no other for 1.9 s: it waited for none of them"
+    assert text in [seen.text for seen in one.evidence]
+
+
+@pytest.mark.parametrize(
+    ("exchanges", "tables"),
+    [
+        (WAITED, {}),
+        ([fetch(1, 9.5, 11.1), fetch(2, 12.05, 12.1)], {}),  # a second is what somebody notices
+        ([fetch(1, 9.5, 10.1)], {}),  # it may have nothing to fetch any more
+        ([fetch(1, 9.5, 10.1), fetch(2, 13.1, 13.2)], {}),
+        ([fetch(1, 9.5, 10.1), fetch(2, 11, 11.02), fetch(3, 12.05, 12.1)], {}),
+        ([one | {"connection": 8} for one in PAUSED], {}),  # of the other broker
+        (PAUSED, {"silences": [LED | {"acknowledged": 0}]}),
+        (PAUSED, {"silences": [LED | {"timeouts": 1}]}),
+        (PAUSED, {"tcp_health": [health(7, "client", [12], [12], client=B1, timeout_retransmits=1)]}),
+        (PAUSED, {"error_histogram": [error("NOT_LEADER_OR_FOLLOWER", "Fetch", 10, 10.1, client_id=FOLLOWER)]}),
+    ],
+)
+def test_who_may_wait_for_others_does_not_stand_still(exchanges: list[Row], tables: dict[str, list[Row]]) -> None:
+    known: dict[str, list[Row]] = {"silences": [LED], "connections": FOLLOWERS, "exchanges": exchanges}
+    assert [one.kind for one in found(**known | {"cluster_events": BROKERS} | tables)] == []
+
+
+def test_of_two_whose_writes_wait_it_is_the_one_that_does_not_fetch() -> None:
+    """Also where the other one, which waits for it, says nothing for longer."""
+    other = silence(B2, 9.8, 12.1, **REPLICAS)
+    waits = [one | {"connection": 8} for one in WAITED]
+    one = only(silences=[LED, other], cluster_events=BROKERS, connections=FOLLOWERS, exchanges=[*PAUSED, *waits])
+    assert names(one) == ["1", B1]
+
+
+@pytest.mark.parametrize(("lasts", "is_told"), [(1.1, True), (0.9, False)])
+def test_a_fetch_that_does_not_come_is_a_second_sign(lasts: float, is_told: bool) -> None:
+    shorter = [fetch(1, 9.5, 10), fetch(2, 10 + lasts, 12.1)]
+    known = {"cluster_events": BROKERS, "connections": FOLLOWERS, "exchanges": shorter}
+    assert bool(found(silences=[silence(B1, 10, 10 + lasts, **REPLICAS)], **known)) == is_told
+
+
+def test_brokers_at_one_address_are_followers_by_their_ids() -> None:
+    place = f"{B1}:9192"
+    events = [listed(1, B1), event("broker_listed", 0, node_id=3, host=place), listed(2, B2)]
+    known = {"cluster_events": events, "exchanges": PAUSED}
+    third = [FOLLOWERS[0] | {"client_id": "broker-3-fetcher-0"}]
+    (one,) = found(silences=[LED | {"host": place}], connections=third, **known)
+    assert names(one)[0] == "3"
+    assert found(silences=[LED | {"host": place}], connections=FOLLOWERS, **known) == []
+
+
+@pytest.mark.parametrize("table", ["connections", "tcp_health", "exchanges"])
+def test_tables_are_not_read_more_often_for_more_brokers(monkeypatch: pytest.MonkeyPatch, table: str) -> None:
+    read = tables_read(monkeypatch)
+    often = []
+    for many in (2, 30):
+        hosts = [f"10.1.0.{n + 1}" for n in range(many)]
+        rows = {
+            "cluster_events": [listed(n, host) for n, host in enumerate(hosts)],
+            "silences": [LED | {"host": host} for host in hosts],
+            "connections": [connection(n, host, B2, f"broker-{n}-fetcher-0", opened=0) for n, host in enumerate(hosts)],
+            "exchanges": [one | {"connection": n} for n in range(many) for one in PAUSED],
+        }
+        read.clear()
+        assert [one.unfetched for one in outages(signs(**rows))] == [1_900_000_000] * many
+        often.append(read.count(table))
+    assert often[0] == often[1] > 0
+
+
+# --- what the capture lacks ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("lacking", "is_told"), [(19, True), (20, False)])
+def test_of_what_the_capture_lacks_much_no_broker_stands_still(lacking: int, is_told: bool) -> None:
+    talked = connection(1, broker=B2, bytes_up=60, bytes_down=40, lost_bytes=lacking)
+    incidents = told(silence(B2, 10, 14, **HELD), connections=[talked])
+    assert [one.kind for one in incidents] == ["broker_stalled"] * is_told
+
+
+@pytest.mark.parametrize(("stalled_at", "kinds"), [(24, ["broker_down"]), (26, ["broker_down", "broker_stalled"])])
+def test_nobody_waits_for_a_broker_that_the_cluster_took_off(stalled_at: float, kinds: list[str]) -> None:
+    dead = silence(B2, 10, None, refused=5, **GONE)
+    off = event("broker_unlisted", 20, node_id=2, host=f"{B2}:9092")
+    stall = silence(B1, stalled_at, stalled_at + 4, **HELD)
+    assert [one.kind for one in told(dead, stall, cluster_events=[*BROKERS, off])] == kinds
