@@ -8,14 +8,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 
-from kafkascope.reports.columns.name_lists import in_words, listed
+from kafkascope.reports.columns.name_lists import in_words, listed, named
 from kafkascope.reports.columns.text import address_alone, counted
 from kafkascope.reports.columns.words import clock, duration
 from kafkascope.reports.incidents import addresses, slow_brokers
 from kafkascope.reports.incidents.apart import apart
 from kafkascope.reports.incidents.away import gone_before, is_left_out, is_off, missed
 from kafkascope.reports.incidents.blackouts import hides, hush
-from kafkascope.reports.incidents.incident import Effect, Incident, Subject, Weighed
+from kafkascope.reports.incidents.incident import Effect, Incident, Weighed
 from kafkascope.reports.incidents.incident import in_words as outcome
 from kafkascope.reports.incidents.planned import changes_made
 from kafkascope.reports.incidents.signs import REPLICA_ERRORS, Node, Row, Signs, Takeover, between
@@ -23,7 +23,7 @@ from kafkascope.reports.incidents.slow_brokers import SlowTime
 from kafkascope.reports.incidents.uncoordinated import Uncoordinated, uncoordinated
 from kafkascope.reports.incidents.vanished import Scope, Vanished, vanished
 from kafkascope.reports.vocabulary.finding_kinds import Severity
-from kafkascope.reports.vocabulary.incident_kinds import IncidentKind, Role
+from kafkascope.reports.vocabulary.incident_kinds import IncidentKind
 from kafkascope.reports.vocabulary.thresholds import threshold
 from kafkascope.reports.vocabulary.triggers import Certainty, Trigger
 from kafkascope.sniffer.units import MILLISECOND_NS, SECOND_NS
@@ -594,13 +594,12 @@ def _effects(
         }
     )
     if groups:
-        text = f"the coordinator of {'group' if len(groups) == 1 else 'groups'} {listed(groups)} moved"
+        text = f"the coordinator of {named('group', groups)} moved"
         effects.append(Effect("coordinators", text, len(groups)))
     if away := uncoordinated_by(signs, outage):
         longest = max(time.lasted for time in away) / MILLISECOND_NS
         told = sorted({group for time in away for group in time.groups})
-        whose = f"{'group' if len(told) == 1 else 'groups'} {listed(told)}"
-        text = f"{whose} had no coordinator for up to {duration(longest)}"
+        text = f"{named('group', told)} had no coordinator for up to {duration(longest)}"
         effects.append(Effect("coordinators", text, len(told), longest))
     coordinated = signs.coordinated_by(host, outage.started) | {*groups}
     settled = max([outage.started, *(row["at"] for row in from_it if row["event"] == "coordinator_moved")])
@@ -690,8 +689,3 @@ def _of_two_clusters(signs: Signs, host: str, other: str, at: int) -> bool:
     nodes = [signs.node(signs.where(one), at) for one in (host, other)]
     clusters = {node.cluster_id for node in nodes if node is not None and node.cluster_id is not None}
     return len(clusters) == len(nodes)
-
-
-def topic_subjects(topics: set[str]) -> tuple[Subject, ...]:
-    """Topics as subjects, in order."""
-    return tuple(Subject(Role.TOPIC, topic) for topic in sorted(topics))

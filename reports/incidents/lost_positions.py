@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from kafkascope.decoders.errors import Error
 from kafkascope.reports.columns.name_lists import in_words, listed
 from kafkascope.reports.columns.words import clock
-from kafkascope.reports.incidents.incident import Effect, Incident, Subject, Weighed
+from kafkascope.reports.incidents.incident import Effect, Incident, Subject, Weighed, every
 from kafkascope.reports.incidents.planned import changes_made, named_in, topics_deleted
 from kafkascope.reports.incidents.runs import in_runs
 from kafkascope.reports.incidents.signs import Row, Signs, is_of_broker
@@ -77,7 +77,7 @@ def offsets_lost(signs: Signs) -> Iterator[Incident]:
             severity=Severity.CRITICAL,
             certainty=Certainty.CERTAIN,
             subjects=(
-                *(Subject(Role.GROUP, group) for group in groups),
+                *every(Role.GROUP, groups),
                 Subject(Role.TOPIC, topic),
                 *signs.clients(names),
             ),

@@ -14,8 +14,8 @@ from kafkascope.decoders.errors import Error
 from kafkascope.reports.columns.name_lists import listed
 from kafkascope.reports.columns.text import address, counted
 from kafkascope.reports.columns.words import clock, duration
-from kafkascope.reports.incidents.brokers import Outage, out_at, outages, topic_subjects
-from kafkascope.reports.incidents.incident import EVIDENCE_SHOWN, Effect, Incident, Subject, Weighed
+from kafkascope.reports.incidents.brokers import Outage, out_at, outages
+from kafkascope.reports.incidents.incident import EVIDENCE_SHOWN, Effect, Incident, Weighed, every
 from kafkascope.reports.incidents.planned import comes_of, topics_deleted
 from kafkascope.reports.incidents.runs import in_runs
 from kafkascope.reports.incidents.signs import REPLICA_ERRORS, Row, Signs
@@ -179,7 +179,7 @@ def _refusal(
         kind=refusal.kind,
         severity=severity,
         certainty=Certainty.CERTAIN,
-        subjects=(*(Subject(Role.TOPIC, topic) for topic in topics[:EVIDENCE_SHOWN]), *signs.clients(names)),
+        subjects=(*every(Role.TOPIC, topics[:EVIDENCE_SHOWN]), *signs.clients(names)),
         started=since,
         ended=until,
         headline=f"{listed(names or ['a client'])} {words}: {listed(topics)}, from {clock(since)} to "
@@ -243,8 +243,8 @@ def _refused_for_good(signs: Signs, error: Error, api: str, rows: Sequence[Row])
         certainty=Certainty.CERTAIN,
         subjects=(
             *signs.clients(names),
-            *topic_subjects(topics),
-            *(Subject(Role.GROUP, group) for group in groups[:EVIDENCE_SHOWN]),
+            *every(Role.TOPIC, sorted(topics)),
+            *every(Role.GROUP, groups[:EVIDENCE_SHOWN]),
         ),
         started=since,
         ended=until,
@@ -338,7 +338,7 @@ def _waiting(signs: Signs, away: Sequence[Outage], rows: Sequence[Row]) -> Incid
         kind=IncidentKind.TOO_FEW_REPLICAS,
         severity=Severity.WARNING,  # the broker's incident is the cause, and stands before it
         certainty=Certainty.LIKELY,
-        subjects=(*topic_subjects(topics), *signs.clients(names)),
+        subjects=(*every(Role.TOPIC, sorted(topics)), *signs.clients(names)),
         started=since,
         ended=until,
         headline=f"{counted(len(rows), 'write')} with acks=all of {listed(names)}"

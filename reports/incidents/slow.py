@@ -10,7 +10,7 @@ from kafkascope.reports.columns.name_lists import listed
 from kafkascope.reports.columns.text import counted
 from kafkascope.reports.columns.words import clock, duration
 from kafkascope.reports.incidents.costs import of_rebalances
-from kafkascope.reports.incidents.incident import Effect, Incident, Subject, Weighed
+from kafkascope.reports.incidents.incident import Effect, Incident, Subject, Weighed, every
 from kafkascope.reports.incidents.incident import in_words as outcome
 from kafkascope.reports.incidents.paused import pauses
 from kafkascope.reports.incidents.signs import Row, Signs, group_of, packet_of
@@ -181,7 +181,7 @@ def locks(signs: Signs) -> Iterator[Incident]:
             kind=IncidentKind.SLOW_PROCESSING,
             severity=Severity.WARNING,
             certainty=Certainty.LIKELY,
-            subjects=(*signs.clients([name]), *(Subject(Role.GROUP, group) for group in groups)),
+            subjects=(*signs.clients([name]), *every(Role.GROUP, groups)),
             started=since,
             ended=until,
             headline=f"{name}{f' of share group {listed(groups)}' if groups else ''} keeps records longer than their "
