@@ -15,7 +15,7 @@ d  all tables as Parquet by Spark, local[2]  analyze --records            beside
 e  all answers: groups, latency, findings    kafkascope.read()            beside tshark -T json (it has none)
 m  peak memory of a, b, c and e on a file of four times the size of the larger one, all processes together
 s  start: the first line, and whole analyses, of a capture of 2 MB
-g  how time and memory grow with a stormy group, with groups, what they say, and clients (crowds.py)
+g  how time and memory grow with storms, incidents, groups, what they say, and clients (crowds.py)
 """
 
 from __future__ import annotations

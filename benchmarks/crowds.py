@@ -1,12 +1,13 @@
-"""How time and memory of all answers grow: one stormy group, many quiet groups, what they say, many clients.
+"""How time and memory of all answers grow: storms, incidents, many quiet groups, what they say, many clients.
 
-    python benchmarks/crowds.py [--kinds storm,groups,messages,clients] [--repeat N]
+    python benchmarks/crowds.py [--kinds storm,outages,losses,impatience,groups,messages,clients] [--repeat N]
 
 Captures of two sizes, the larger one of four times as many, are made in bench-data/ from recordings: a storm comes
-again and again to the same group; members of quiet groups, each with a group and an address of its own, join and send
-heartbeats and commits at the same time; those of 2,500 groups do all of it four times, one after the other; clients ask
-for metadata once. Time is that of the processor, so that others on the machine do not count. Time is to grow by four,
-memory by no more than the number of groups or clients.
+again and again to the same group; brokers are killed, consumers cut off, and requests given up, an incident each time,
+at other addresses; members of quiet groups, each with a group and an address of its own, join and send heartbeats and
+commits at the same time; those of 2,500 groups do all of it four times, one after the other; clients ask for metadata
+once. Time is that of the processor, so that others on the machine do not count. Time is to grow by four, memory by no
+more than the number of groups or clients.
 """
 
 from __future__ import annotations
@@ -16,19 +17,26 @@ import gzip
 import statistics
 import sys
 from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from commands import ANSWER, DATA, HERE, STORM, run
-from multiply import multiply
+from multiply import multiply, packets_of
 
+KILLED = HERE / "pcaps" / "broker-killed" / "capture.pcap.gz"
+CUT_OFF = HERE / "pcaps" / "client-cut" / "capture.pcap.gz"
+IMPATIENT = HERE / "pcaps" / "short-timeout" / "capture.pcap.gz"
 LAGGING = HERE / "pcaps" / "lagging" / "capture.pcap.gz"
 MEMBER, VISITOR = 35_066, 35_042  # ports there: of a member of the group, and of a client that asks and goes
 GROUP = b"shop"
 SIZES = {
     "storm": (13, 52),  # times 388 messages of the group
+    "outages": (50, 200),
+    "losses": (25, 100),  # of so many hosts at most it is looked at who is cut off
+    "impatience": (300, 1_200),
     "groups": (2_500, 10_000),
     "messages": (1, 4),  # times 47 of each of the fewer groups
     "clients": (25_000, 100_000),
@@ -36,15 +44,18 @@ SIZES = {
 
 NAMES = {
     "storm": "storms of one group, 388 messages each",
+    "outages": "outages of brokers, one after the other",
+    "losses": "consumers cut off from the network, one after the other",
+    "impatience": "clients that do not wait for answers, one after the other",
     "groups": "quiet groups at once, 47 messages each",
     "messages": "times that the members of 2,500 quiet groups join and are heard of",
     "clients": "clients that come and go, with a group each",
 }
 
 
-def storm(times: int, target: Path) -> None:
-    """The storm so many times, one after the other."""
-    multiply(STORM, times * (STORM.stat().st_size - 24), target)
+def again(recording: Path, times: int, target: Path) -> None:
+    """A recording so many times, one after the other."""
+    multiply(recording, times * sum(map(len, packets_of(recording)[1])), target)
 
 
 def groups(count: int, target: Path) -> None:
@@ -63,7 +74,10 @@ def clients(count: int, target: Path) -> None:
 
 
 MAKE: dict[str, Callable[[int, Path], None]] = {
-    "storm": storm,
+    "storm": partial(again, STORM),
+    "outages": partial(again, KILLED),
+    "losses": partial(again, CUT_OFF),
+    "impatience": partial(again, IMPATIENT),
     "groups": groups,
     "messages": messages,
     "clients": clients,

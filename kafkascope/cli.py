@@ -41,9 +41,6 @@ from kafkascope.without_pandas import leave_pandas_out
 
 LEAST_SNAP = 96  # bytes that headers may take
 
-_FILTER_WORDS = frozenset({"port", "host", "net", "tcp", "udp", "src", "dst", "not", "portrange", "ether", "ip", "ip6"})
-"""Words that capture filters begin with."""
-
 app = typer.Typer(
     name="kafkascope",
     help="Network sniffer and analyzer for the Apache Kafka protocol.",
@@ -352,44 +349,30 @@ def sniff(
         leave_pandas_out()
     with program.importing():
         from kafkascope import sniff_options, sniffing
-    from kafkascope.sniffer.sources.live_options import LiveOptions, Rotation
+    from kafkascope.sniffer.sources.live_options import LiveOptions
 
     if debug:
         from kafkascope.debugging import log_decisions
 
         log_decisions()
-    if filters := [word for word in files or () if word in _FILTER_WORDS and not os.path.exists(word)]:
-        raise typer.BadParameter(
-            f"{filters[0]}: no such file; a filter such as {' '.join(files or ())!r} goes behind -f when listening; "
-            "with files there are --port and --host"
-        )
+    sources = (*(read or ()), *parameters.more_files(files or ()))
     if snap is not None and 0 < snap < LEAST_SNAP:
         raise typer.BadParameter(f"-s {snap}: headers take {LEAST_SNAP} bytes, and 0 is all")
-    sources = (*(read or ()), *(files or ()))
     live_only = {"-f": expression, "-s": snap, "--user": user, "--duration": duration, "-a": until_what}
     live_only |= {"--netns": netns, "--pid": pid}
-    if sources and (given := [name for name, value in live_only.items() if value is not None]):
-        raise typer.BadParameter(f"{', '.join(given)}: only with an interface (--iface NAME), not with files")
+    if sources:
+        parameters.refuse(live_only, "only with an interface (--iface NAME), not with files")
     files_only = {"--since": since, "--until": until, "--packets": packets, "--packet": packet}
-    if iface and (given := [name for name, value in files_only.items() if value is not None]):
-        raise typer.BadParameter(f"{', '.join(given)}: only with files; --duration TIME ends listening")
+    if iface:
+        parameters.refuse(files_only, "only with files; --duration TIME ends listening")
     if write_only and (write is None or iface):
         raise typer.BadParameter("--write-only says what -w FILE writes of the files that are read (-r FILE)")
     if every is not None and (tables is None or not iface):
         raise typer.BadParameter("--every says how often --tables OUT of an interface is renewed")
-    rotation = parameters.rotation(file_size, file_time, file_count, ring or ())
-    if write is None and rotation != Rotation():
-        raise typer.BadParameter("-C, -G, -W and -b say when -w FILE begins a new file, and how many are kept")
-    if rotation.files and not rotation.is_wanted:
-        raise typer.BadParameter("-W keeps the latest of the files that -C MB or -G TIME make")
+    rotation = parameters.rotation(write, file_size, file_time, file_count, ring or ())
     if bool(sources) == bool(iface):
         raise typer.BadParameter("give files to read (-r FILE) or an interface to listen on (--iface NAME)")
-    json_asked, fields_asked = parameters.form(form, column)
-    if (as_json or json_asked) and (fields or fields_asked):
-        raise typer.BadParameter("--json and --fields are two forms of the same lines: give one of them")
-    if fields and fields_asked:
-        raise typer.BadParameter("-T, -e and --fields name the same columns: give one of them")
-    as_json, fields = as_json or json_asked, fields or fields_asked
+    as_json, fields = parameters.form(as_json, fields, form, column or ())
     if (as_json or fields) and (tree or as_hex or verbose):
         raise typer.BadParameter("--json and --fields are forms of their own: -V, -x and -v do not go with them")
     whole = tree or (packet is not None and not verbose and not quiet and write is None and not stats)

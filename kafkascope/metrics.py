@@ -21,7 +21,7 @@ from prometheus_client import CollectorRegistry, start_http_server
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from kafkascope import __version__
+from kafkascope import __version__, watching
 from kafkascope.decoders.limits import DEFAULT, Limits
 from kafkascope.engine import EngineOptions
 from kafkascope.lags import Lags
@@ -37,7 +37,6 @@ from kafkascope.reports.views.groups import GroupsView
 from kafkascope.reports.views.progress import ProgressView
 from kafkascope.sniffer.columns import I64
 from kafkascope.sniffer.issues import Issue
-from kafkascope.watching import Names
 
 BUCKETS_S = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0)
 """Upper ends of the buckets of latency: a poll waits half a second, a request 30 s."""
@@ -127,9 +126,7 @@ class Metrics(Collector):
     def observe(self, batch: Batch, source: BatchSource) -> None:
         """Count what a batch has."""
         tables = {name: source.topic_names.resolve(table) for name, table in batch.tables.items()}
-        brokers = source.topic_names.of_clusters.of_broker
-        history = self._groups.feed(tables.get(GroupsView.name), Names(source), source.now(), brokers)
-        source.note(self._groups.take_issues())
+        history = watching.feed(self._groups, tables.get(GroupsView.name), source)
         with self._lock:
             self._sums[PACKETS.name][()] = source.packets
             if (exchanges := tables.get("exchanges")) is not None and len(exchanges):

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from importlib.util import find_spec
@@ -38,6 +38,9 @@ under_answers = partial(typer.Option, rich_help_panel="Answers")
 under_writing = partial(typer.Option, rich_help_panel="Writing packets")
 under_listening = partial(typer.Option, rich_help_panel="Listening")
 under_secrets = partial(typer.Option, rich_help_panel="Secrets")
+
+_FILTER_WORDS = frozenset({"port", "host", "net", "tcp", "udp", "src", "dst", "not", "portrange", "ether", "ip", "ip6"})
+"""Words that capture filters begin with."""
 
 
 def _show_limits(values: list[str] | None) -> list[str] | None:
@@ -254,10 +257,46 @@ def alerts(targets: list[str] | None) -> tuple[str, ...]:
     return tuple(targets or ())
 
 
-def rotation(size_mb: int | None, time: str | None, count: int | None, ring: Sequence[str]) -> Rotation:
-    """What -C, -G and -W say, or -b in the words of dumpcap(1), whose kB are 1,000 bytes."""
+def more_files(names: Sequence[str]) -> Sequence[str]:
+    """Files that are named without an option; not words of a filter, which tcpdump takes there."""
+    if words := [name for name in names if name in _FILTER_WORDS and not os.path.exists(name)]:
+        raise typer.BadParameter(
+            f"{words[0]}: no such file; a filter such as {' '.join(names)!r} goes behind -f when listening; "
+            "with files there are --port and --host"
+        )
+    return names
+
+
+def refuse(options: Mapping[str, object], why: str) -> None:
+    """None of these options may be given, by their names."""
+    if given := [name for name, value in options.items() if value is not None]:
+        raise typer.BadParameter(f"{', '.join(given)}: {why}")
+
+
+def rotation(
+    write: str | None, size_mb: int | None, time: str | None, count: int | None, ring: Sequence[str]
+) -> Rotation:
+    """When a file that is written is followed by a new one."""
     from kafkascope.sniffer.sources.live_options import Rotation
 
+    said = _said_of_rotation(size_mb, time, count, ring)
+    if write is None and said:
+        raise typer.BadParameter("-C, -G, -W and -b say when -w FILE begins a new file, and how many are kept")
+    size, files = said.get("filesize"), said.get("files")
+    found = Rotation(
+        most_bytes=None if size is None else int(size * 1000),
+        most_seconds=said.get("duration"),
+        files=None if files is None else int(files),
+    )
+    if found.files and not found.is_wanted:
+        raise typer.BadParameter("-W keeps the latest of the files that -C MB or -G TIME make")
+    return found
+
+
+def _said_of_rotation(
+    size_mb: int | None, time: str | None, count: int | None, ring: Sequence[str]
+) -> dict[str, float]:
+    """What -C, -G and -W say, or -b in the words of dumpcap(1), whose kB are 1,000 bytes."""
     said: dict[str, float] = {}
     if size_mb is not None:
         said["filesize"] = size_mb * 1000
@@ -275,12 +314,7 @@ def rotation(size_mb: int | None, time: str | None, count: int | None, ring: Seq
         if name in said:
             raise typer.BadParameter(f"-b {word}: that is said already")
         said[name] = float(number)
-    size, files = said.get("filesize"), said.get("files")
-    return Rotation(
-        most_bytes=None if size is None else int(size * 1000),
-        most_seconds=said.get("duration"),
-        files=None if files is None else int(files),
-    )
+    return said
 
 
 def duration(time: str | None, until: str | None) -> float | None:
@@ -295,14 +329,19 @@ def duration(time: str | None, until: str | None) -> float | None:
     return seconds(number, "-a duration:")
 
 
-def form(form: str | None, columns: list[str] | None) -> tuple[bool, str | None]:
-    """Whether JSON is asked for, and which columns, in tshark's words."""
+def form(as_json: bool, fields: str | None, form: str | None, columns: Sequence[str]) -> tuple[bool, str | None]:
+    """Whether JSON is asked for, and which columns: in our words (--json, --fields), or in tshark's (-T, -e)."""
     from kafkascope.other_sniffers import asked_form
 
     try:
-        return asked_form(form, columns or ())
+        json_asked, fields_asked = asked_form(form, columns)
     except ValueError as error:
         raise typer.BadParameter(str(error)) from None
+    if (as_json or json_asked) and (fields or fields_asked):
+        raise typer.BadParameter("--json and --fields are two forms of the same lines: give one of them")
+    if fields and fields_asked:
+        raise typer.BadParameter("-T, -e and --fields name the same columns: give one of them")
+    return as_json or json_asked, fields or fields_asked
 
 
 def secret_names(values: list[str] | None) -> tuple[str, ...]:

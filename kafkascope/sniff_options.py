@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from ipaddress import ip_address
 from typing import TYPE_CHECKING
@@ -222,8 +222,37 @@ def _check_api(name: str) -> None:
 
 
 def _shown(options: SniffOptions) -> EngineOptions:
+    """What is needed of what is shown; the parts of `SniffOptions` that do not go together are refused."""
     display, filters = options.display, options.filters
-    least = EngineOptions(
+    least = _least(options)
+    if options.live.write_to is not None:
+        _check_writing(options)
+        if not options.interfaces:
+            return _whole(least)
+    if display.alerts and not display.incidents:
+        raise WrongUse("--alert tells of incidents: it goes with --incidents")
+    if options.interfaces:  # what is told of them at the end
+        least = replace(least, tables=frozenset({"exchanges"}), exchange_columns=SEEN_COLUMNS)
+    if display.top and (display.incidents or display.groups or display.stats_s is not None):
+        raise WrongUse("--top is a screen of its own: it does not go with --groups, --incidents or --stats")
+    if display.tables is not None:
+        return _of_tables(least, display, filters)
+    if display.stats_s is not None and (display.incidents or display.groups):
+        raise WrongUse("--stats counts exchanges: --incidents and --groups are told by themselves")
+    if display.incidents:
+        return _of_incidents(least, display, filters)
+    if display.groups:
+        return _of_groups(least, display, filters)
+    if display.stats_s is not None:
+        return _of_stats(least, display, filters)
+    if display.top:
+        return _of_top(least, options)
+    return _of_exchanges(least, display, filters)
+
+
+def _least(options: SniffOptions) -> EngineOptions:
+    """What is asked whatever is shown, and nothing to show."""
+    return EngineOptions(
         tables=frozenset(),
         exchange_columns=frozenset(),
         session=SessionOptions(
@@ -236,92 +265,101 @@ def _shown(options: SniffOptions) -> EngineOptions:
         window=options.window,
         views=frozenset(),
     )
-    if options.live.write_to is not None:
-        if options.interfaces and filters != Filters():
-            raise WrongUse(
-                "-w writes all packets of an interface: leave filters out, and then take what matches out of FILE: "
-                "sniff -r FILE ... -w OUT"
-            )
-        if not options.interfaces:
-            if replace(display, colour=False) != Display():
-                raise WrongUse("-w of files writes packets instead of lines: options that show do not go with it")
-            return _whole(least)
-    if display.alerts and not display.incidents:
-        raise WrongUse("--alert tells of incidents: it goes with --incidents")
-    if options.interfaces:  # what is told of them at the end
-        least = replace(least, tables=frozenset({"exchanges"}), exchange_columns=SEEN_COLUMNS)
-    if display.top and (display.incidents or display.groups or display.stats_s is not None):
-        raise WrongUse("--top is a screen of its own: it does not go with --groups, --incidents or --stats")
-    if display.tables is not None:
-        rest = replace(display, tables=None, every_s=EVERY_S, records=False, colour=False)
-        if filters != Filters() or rest != Display():
-            raise WrongUse(
-                "--tables has all exchanges, as tables: of options that choose or show only --records goes with it "
-                "(`kafkascope analyze FILE -o OUT --filter EXPR` chooses)"
-            )
-        return _whole(least, ALL_TABLES if display.records else WITHOUT_RECORDS)
-    if display.stats_s is not None and (display.incidents or display.groups):
-        raise WrongUse("--stats counts exchanges: --incidents and --groups are told by themselves")
-    if display.incidents:
-        if filters != Filters() or display.style not in (LINES, JSON) or display.records or display.groups:
-            raise WrongUse(
-                "--incidents shows what broke, not exchanges: of other options only --json and -c go with it"
-            )
-        return _whole(least)
-    if display.groups:
-        if filters != Filters(groups=filters.groups) or display.style not in (LINES, JSON) or display.records:
-            raise WrongUse(
-                "--groups shows groups, not exchanges: of other options only --group, --json and -c go with it"
-            )
-        from kafkascope.watching import VIEWS
 
-        return replace(least, views=VIEWS)
-    if display.stats_s is not None:
-        if display.style not in (LINES, JSON) or display.records:
-            raise WrongUse("--stats counts exchanges: of options that show them only --json, -c and filters go with it")
-        from kafkascope.interval_watch import BY, NEEDED
 
-        if display.stats_by not in BY:
-            raise WrongUse(f"--stats {display.stats_by},...: exchanges are counted by one of {', '.join(BY)}")
-        needed = (
-            NEEDED | frozenset(BY[display.stats_by].field.columns) | filters.columns() | SEEN_COLUMNS | {"connection"}
+def _check_writing(options: SniffOptions) -> None:
+    if options.interfaces and options.filters != Filters():
+        raise WrongUse(
+            "-w writes all packets of an interface: leave filters out, and then take what matches out of FILE: "
+            "sniff -r FILE ... -w OUT"
         )
-        return replace(least, tables=frozenset({"exchanges"}), exchange_columns=needed)
-    if display.top:
-        if not options.interfaces and options.files != ("-",):
-            raise WrongUse("--top goes with an interface or standard input (-r -); of files `kafkascope analyze` tells")
-        if filters != Filters() or display.style != LINES or display.records or display.limit is not None:
-            raise WrongUse("--top shows a screen, not exchanges: options that choose or show these do not go with it")
-        from kafkascope.top import counts, terminal
+    if not options.interfaces and replace(options.display, colour=False) != Display():
+        raise WrongUse("-w of files writes packets instead of lines: options that show do not go with it")
 
-        if not terminal.is_there(keys_on_input=bool(options.interfaces)):
-            raise WrongUse("--top needs a terminal, for keys and on standard output and error: see --stats for lines")
-        return counts.with_needed(least)
-    unknown = [name for name in display.fields if name not in KNOWN_COLUMNS]
+
+def _of_tables(least: EngineOptions, display: Display, filters: Filters) -> EngineOptions:
+    rest = replace(display, tables=None, every_s=EVERY_S, records=False, colour=False)
+    if filters != Filters() or rest != Display():
+        raise WrongUse(
+            "--tables has all exchanges, as tables: of options that choose or show only --records goes with it "
+            "(`kafkascope analyze FILE -o OUT --filter EXPR` chooses)"
+        )
+    return _whole(least, ALL_TABLES if display.records else WITHOUT_RECORDS)
+
+
+def _of_incidents(least: EngineOptions, display: Display, filters: Filters) -> EngineOptions:
+    if filters != Filters() or display.style not in (LINES, JSON) or display.records or display.groups:
+        raise WrongUse("--incidents shows what broke, not exchanges: of other options only --json and -c go with it")
+    return _whole(least)
+
+
+def _of_groups(least: EngineOptions, display: Display, filters: Filters) -> EngineOptions:
+    if filters != Filters(groups=filters.groups) or display.style not in (LINES, JSON) or display.records:
+        raise WrongUse("--groups shows groups, not exchanges: of other options only --group, --json and -c go with it")
+    from kafkascope.watching import VIEWS
+
+    return replace(least, views=VIEWS)
+
+
+def _of_stats(least: EngineOptions, display: Display, filters: Filters) -> EngineOptions:
+    if display.style not in (LINES, JSON) or display.records:
+        raise WrongUse("--stats counts exchanges: of options that show them only --json, -c and filters go with it")
+    from kafkascope.interval_watch import BY, NEEDED
+
+    if display.stats_by not in BY:
+        raise WrongUse(f"--stats {display.stats_by},...: exchanges are counted by one of {', '.join(BY)}")
+    needed = NEEDED | frozenset(BY[display.stats_by].field.columns) | filters.columns() | SEEN_COLUMNS | {"connection"}
+    return replace(least, tables=frozenset({"exchanges"}), exchange_columns=needed)
+
+
+def _of_top(least: EngineOptions, options: SniffOptions) -> EngineOptions:
+    display = options.display
+    if not options.interfaces and options.files != ("-",):
+        raise WrongUse("--top goes with an interface or standard input (-r -); of files `kafkascope analyze` tells")
+    if options.filters != Filters() or display.style != LINES or display.records or display.limit is not None:
+        raise WrongUse("--top shows a screen, not exchanges: options that choose or show these do not go with it")
+    from kafkascope.top import counts, terminal
+
+    if not terminal.is_there(keys_on_input=bool(options.interfaces)):
+        raise WrongUse("--top needs a terminal, for keys and on standard output and error: see --stats for lines")
+    return counts.with_needed(least)
+
+
+def _of_exchanges(least: EngineOptions, display: Display, filters: Filters) -> EngineOptions:
+    _check_columns(display.fields)
+    if display.style == FIELDS and display.records:
+        raise WrongUse(
+            "--fields shows columns of the exchanges table; for records use --json --records, or no --fields"
+        )
+    return replace(
+        least,
+        tables=frozenset({"exchanges", "records"} if display.records else {"exchanges"}),
+        exchange_columns=_columns_of(display)
+        | filters.columns()
+        | {"connection", "number"}
+        | (least.exchange_columns or set()),
+    )
+
+
+def _check_columns(names: Sequence[str]) -> None:
+    unknown = [name for name in names if name not in KNOWN_COLUMNS]
     if unknown:
         from kafkascope.reports.columns.nearest import near_ones
 
         near = near_ones(unknown[0], KNOWN_COLUMNS)
         raise WrongUse(f"--fields: there is no column {unknown[0]!r}{near}; columns are {', '.join(KNOWN_COLUMNS)}")
-    if display.style == FIELDS and display.records:
-        raise WrongUse(
-            "--fields shows columns of the exchanges table; for records use --json --records, or no --fields"
-        )
+
+
+def _columns_of(display: Display) -> frozenset[str]:
+    """Columns that a style shows."""
     if display.style == FIELDS:
-        shown = frozenset(display.fields)
-    elif display.style in (JSON, TREE):
-        shown = frozenset(KNOWN_COLUMNS)
-        if display.style == TREE:
-            shown |= {field.name for field in FRAMES}
-    else:
-        shown = SHOWN | {"group_id", "topics"}  # groups: for `Seen`
-        if display.style == VERBOSE:
-            shown |= SHOWN_BEHIND
-    return replace(
-        least,
-        tables=frozenset({"exchanges", "records"} if display.records else {"exchanges"}),
-        exchange_columns=shown | filters.columns() | {"connection", "number"} | (least.exchange_columns or set()),
-    )
+        return frozenset(display.fields)
+    if display.style == JSON:
+        return frozenset(KNOWN_COLUMNS)
+    if display.style == TREE:
+        return frozenset(KNOWN_COLUMNS) | {field.name for field in FRAMES}
+    shown = SHOWN | {"group_id", "topics"}  # groups: for `Seen`
+    return shown | SHOWN_BEHIND if display.style == VERBOSE else shown
 
 
 def _whole(options: EngineOptions, tables: frozenset[str] = WITHOUT_RECORDS) -> EngineOptions:

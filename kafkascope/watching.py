@@ -25,14 +25,23 @@ VIEWS = frozenset({ROWS, ClustersView.name})
 def histories(source: BatchSource, wanted: frozenset[str], limits: Limits = DEFAULT) -> Iterator[GroupHistory]:
     """What happened to the groups wanted (none: all), as soon as it is settled."""
     groups = LiveGroups(hurry=source.is_stream, limits=limits)
-    names = Names(source)
     for batch in source.batches():
-        history = groups.feed(_of(wanted, batch), names, source.now(), source.topic_names.of_clusters.of_broker)
-        source.note(groups.take_issues())
-        yield history
-    history = groups.finish(names)
+        yield feed(groups, _of(wanted, batch), source)
+    yield finish(groups, source)
+
+
+def feed(groups: LiveGroups, rows: pa.Table | None, source: BatchSource) -> GroupHistory:
+    """What became settled with these rows of a source, to which the groups' issues go."""
+    history = groups.feed(rows, Names(source), source.now(), source.topic_names.of_clusters.of_broker)
     source.note(groups.take_issues())
-    yield history
+    return history
+
+
+def finish(groups: LiveGroups, source: BatchSource) -> GroupHistory:
+    """What only the end of the source makes sure."""
+    history = groups.finish(Names(source))
+    source.note(groups.take_issues())
+    return history
 
 
 def lines(history: GroupHistory, as_json: bool, colour: bool) -> list[bytes]:

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from kafkascope.sniffer.capture_points import PLAUSIBLE, RIGHT, CapturePoint, Clock, FileClock, Joined
 from kafkascope.sniffer.columns import I64, U64, Bool, Segments
 from kafkascope.sniffer.link import dissect
+from kafkascope.sniffer.mixing import mixed_columns
 from kafkascope.sniffer.sources.errors import SourceError
 from kafkascope.sniffer.sources.files import FileReader, find_files, first_time, is_stream
 from kafkascope.sniffer.sources.split import last_time
@@ -197,17 +198,6 @@ def _below(part: tuple[U64, I64, U64], bits: int) -> tuple[U64, I64, U64]:
     return part[0][chosen], part[1][chosen], part[2][chosen]
 
 
-def _mixed(*words: U64) -> U64:
-    """A hash of words: rounds of the finalizer of splitmix64 (Steele, Lea, Flood, 2014)."""
-    value = np.full(len(words[0]), 0x9E3779B97F4A7C15, np.uint64)
-    for word in words:
-        value = value ^ word
-        value = (value ^ (value >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-        value = (value ^ (value >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-        value = value ^ (value >> np.uint64(31))
-    return value
-
-
 def _wide(column: NDArray[np.generic], rows: I64, shift: int = 0) -> U64:
     result: U64 = column[rows].astype(np.uint64) << np.uint64(shift)
     return result
@@ -216,7 +206,7 @@ def _wide(column: NDArray[np.generic], rows: I64, shift: int = 0) -> U64:
 def _fingerprint(segments: Segments, rows: I64) -> U64:
     """A hash of what is the same of a packet wherever it is captured."""
     with np.errstate(over="ignore"):
-        return _mixed(
+        return mixed_columns(
             *(getattr(segments, f"{side}_{half}")[rows] for side in ("source", "target") for half in ("high", "low")),
             _wide(segments.source_port, rows, 48) | _wide(segments.target_port, rows, 32) | _wide(segments.seq, rows),
             _wide(segments.ack, rows, 32) | _wide(segments.length, rows, 8) | _wide(segments.flags, rows),
@@ -226,7 +216,7 @@ def _fingerprint(segments: Segments, rows: I64) -> U64:
 def _way(segments: Segments, rows: I64) -> U64:
     with np.errstate(over="ignore"):
         source, target = (
-            _mixed(getattr(segments, f"{side}_high")[rows], getattr(segments, f"{side}_low")[rows])
+            mixed_columns(getattr(segments, f"{side}_high")[rows], getattr(segments, f"{side}_low")[rows])
             for side in ("source", "target")
         )
         hosts = (source + target) & ~np.uint64(1)

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kafkascope.sniffer.columns import I64, U64, Segments
+from kafkascope.sniffer.columns import I64, Segments
+from kafkascope.sniffer.mixing import mixed_columns
 
 
 def partition_of(segments: Segments, partitions: int) -> I64:
@@ -16,23 +17,12 @@ def partition_of(segments: Segments, partitions: int) -> I64:
     the other's translation, is in one partition (`sniffer.translation`).
     """
     with np.errstate(over="ignore"):
-        source = _mix(segments.source_high, segments.source_low, segments.source_port.astype(np.uint64))
-        target = _mix(segments.target_high, segments.target_low, segments.target_port.astype(np.uint64))
+        source = mixed_columns(segments.source_high, segments.source_low, segments.source_port.astype(np.uint64))
+        target = mixed_columns(segments.target_high, segments.target_low, segments.target_port.astype(np.uint64))
         of = np.where(segments.source_port > segments.target_port, source, target)
         of = np.where(segments.source_port == segments.target_port, source + target, of)
         of ^= of >> np.uint64(29)
     return (of % np.uint64(partitions)).astype(np.int64)
-
-
-def _mix(high: U64, low: U64, port: U64) -> U64:
-    """A hash of an endpoint: three rounds of the finalizer of splitmix64 (Steele, Lea, Flood, 2014)."""
-    value = np.full(len(high), 0x9E3779B97F4A7C15, np.uint64)
-    for part in (high, low, port):
-        value = value ^ part
-        value = (value ^ (value >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-        value = (value ^ (value >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-        value = value ^ (value >> np.uint64(31))
-    return value
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,6 @@ import numpy as np
 from kafkascope.decoders.kernels import copy_bytes, kernel
 from kafkascope.sniffer.columns import I32, I64, SYN, U8, U32, U64, Bool, ConnectionRow, Segments
 
-_ENDPOINT = ("high", "low", "port")
 # Columns of a frame, of which those of a stream are one behind the other.
 _OFFSET, _LENGTH, _PLACE, _FRAME_COLUMNS = range(4)
 # Columns of a stream.

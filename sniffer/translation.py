@@ -22,6 +22,7 @@ from kafkascope.decoders.limits import DEFAULT
 from kafkascope.sniffer.columns import ACK, I8, I32, I64, NO_TIME, SYN, U8, U16, U32, U64, Segments, plain
 from kafkascope.sniffer.issues import Issue
 from kafkascope.sniffer.link import as_writable
+from kafkascope.sniffer.mixing import mixed_word
 from kafkascope.sniffer.reassembly import IDLE_TIME, elapsed
 from kafkascope.sniffer.tcp import host_of
 from kafkascope.sniffer.units import SECOND_NS
@@ -169,15 +170,8 @@ _ADDRESSES = ("source_high", "source_low", "source_port", "target_high", "target
 
 
 @borrowing
-def _mixed(value: Integer) -> Integer:
-    value = (value ^ (value >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    value = (value ^ (value >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return value ^ (value >> np.uint64(31))
-
-
-@borrowing
 def _bucket(table: I64, secret: U64, high: Integer, low: Integer, port: Integer) -> Integer:
-    hashed = _mixed(_mixed(_mixed(secret[0] ^ high) ^ low) ^ np.uint64(port)) * secret[1]
+    hashed = mixed_word(mixed_word(mixed_word(secret[0] ^ high) ^ low) ^ np.uint64(port)) * secret[1]
     return np.int64(hashed >> np.uint64(32)) & (table.shape[0] - 1)
 
 
@@ -332,7 +326,7 @@ def find(
         fingerprint = np.uint64(0)
         if length[i] > 0:
             numbers = np.uint64(seq[i]) << np.uint64(32) | np.uint64(ack[i])
-            fingerprint = _mixed(_mixed(numbers) ^ np.uint64(length[i]))
+            fingerprint = mixed_word(mixed_word(numbers) ^ np.uint64(length[i]))
             for byte in range(start[i], start[i] + min(np.int64(captured[i]), COMPARED)):
                 fingerprint = (fingerprint ^ np.uint64(data[byte])) * np.uint64(0x100000001B3)
             fingerprint |= np.uint64(1)

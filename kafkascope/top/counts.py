@@ -17,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from kafkascope import watching
 from kafkascope.decoders.limits import DEFAULT, Limits
 from kafkascope.engine import EngineOptions
 from kafkascope.lags import Lags
@@ -35,7 +36,6 @@ from kafkascope.reports.views.progress import ProgressView
 from kafkascope.sniffer.columns import I64, Bool
 from kafkascope.sniffer.issues import Issue
 from kafkascope.sniffer.units import MILLISECOND_NS, SECOND_NS
-from kafkascope.watching import Names
 
 ERRORS_PER_ROW = 20
 """Rows of a kind with the names of errors; of more only the number is known."""
@@ -285,9 +285,7 @@ class Counts:
     def observe(self, batch: Batch, source: BatchSource) -> None:
         """Count what a batch has."""
         tables = {name: source.topic_names.resolve(table) for name, table in batch.tables.items()}
-        brokers = source.topic_names.of_clusters.of_broker
-        history = self._groups.feed(tables.get(GroupsView.name), Names(source), source.now(), brokers)
-        source.note(self._groups.take_issues())
+        history = watching.feed(self._groups, tables.get(GroupsView.name), source)
         with self._lock:
             self.packets, self.incidents = source.packets, source.incidents
             self._pass(source.now(), [])
@@ -310,8 +308,7 @@ class Counts:
 
     def finish(self, source: BatchSource) -> None:
         """Count what only the end makes sure."""
-        history = self._groups.finish(Names(source))
-        source.note(self._groups.take_issues())
+        history = watching.finish(self._groups, source)
         with self._lock:
             for rebalance in history.rebalances:
                 self._rebalance(rebalance)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 
 def by_topic(partitions: Iterable[str]) -> list[tuple[str, str]]:
@@ -47,3 +47,8 @@ def listed(names: Iterable[str], most: int = 5, unnamed: int = 0) -> str:
     names = sorted(names)
     more = max(len(names) - most, 0) + unnamed
     return ", ".join(names[:most]) + (f" and {more} more" if more else "") or "nothing"
+
+
+def named(noun: str, names: Collection[str]) -> str:
+    """``group a``, ``groups a, b``: what they are and who, as `listed` has it."""
+    return f"{noun if len(names) == 1 else noun + 's'} {listed(names)}"

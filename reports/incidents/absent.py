@@ -10,7 +10,7 @@ from kafkascope.reports.columns.name_lists import in_words, listed
 from kafkascope.reports.columns.text import address, address_alone, counted, without_port
 from kafkascope.reports.columns.words import clock, duration
 from kafkascope.reports.incidents.brokers import leaderless
-from kafkascope.reports.incidents.incident import Effect, Incident, Subject, Weighed
+from kafkascope.reports.incidents.incident import Effect, Incident, Subject, Weighed, every
 from kafkascope.reports.incidents.incident import in_words as outcome
 from kafkascope.reports.incidents.outages import BACK, Outage, outages
 from kafkascope.reports.incidents.signs import Node, Row, Signs
@@ -103,7 +103,7 @@ def _absent(
         subjects=(
             Subject(Role.BROKER, node.id),
             *(Subject(Role.HOST, one) for place in sought for one in (without_port(place), place)),
-            *(Subject(Role.CLIENT, name) for name in names),
+            *every(Role.CLIENT, names),
         ),
         started=since,
         ended=None if back is None else back["at"],

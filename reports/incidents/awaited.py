@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import pyarrow.compute as pc
 
 from kafkascope.decoders.errors import Error
-from kafkascope.reports.columns.name_lists import listed
+from kafkascope.reports.columns.name_lists import listed, named
 from kafkascope.reports.columns.words import clock, duration
 from kafkascope.reports.incidents.costs import assigned, held_up, unread
 from kafkascope.reports.incidents.fates import (
@@ -22,7 +22,7 @@ from kafkascope.reports.incidents.fates import (
     fates,
     is_of_streams,
 )
-from kafkascope.reports.incidents.incident import Incident, Subject, in_words
+from kafkascope.reports.incidents.incident import Incident, every, in_words
 from kafkascope.reports.incidents.members import losses, may_have_spoken
 from kafkascope.reports.incidents.outages import outages
 from kafkascope.reports.incidents.signs import Row, Signs
@@ -223,7 +223,7 @@ def _awaited(signs: Signs, kind: IncidentKind, together: Sequence[Awaited]) -> I
             effects.append(unread(others, (signs.end - row["started"]) / MILLISECOND_NS, ", as all wait"))
     sessions = sorted({member["session_timeout_ms"] for member in members if member["session_timeout_ms"]})
     session = f" (session timeout: {listed([duration(ms) for ms in sessions])})" if sessions else ""
-    whose = f"{'group' if len(groups) == 1 else 'groups'} {listed(groups)}"
+    whose = named("group", groups)
     came_anew = all(one.came_anew for one in together)
     whom = "it" if len(names) == 1 else "them"
     if came_anew:
@@ -242,9 +242,9 @@ def _awaited(signs: Signs, kind: IncidentKind, together: Sequence[Awaited]) -> I
         severity=Severity.CRITICAL if is_empty else Severity.WARNING,
         certainty=Certainty.LIKELY if settled else Certainty.GUESSED,
         subjects=(
-            *(Subject(Role.CLIENT, name) for name in names),
-            *(Subject(Role.HOST, host) for host in hosts),
-            *(Subject(Role.GROUP, group) for group in groups),
+            *every(Role.CLIENT, names),
+            *every(Role.HOST, hosts),
+            *every(Role.GROUP, groups),
         ),
         started=since,
         ended=None,

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 
-from kafkascope.reports.columns.name_lists import in_words, listed
+from kafkascope.reports.columns.name_lists import in_words, listed, named
 from kafkascope.reports.columns.text import address_alone, counted
 from kafkascope.reports.columns.words import clock, duration
 from kafkascope.reports.incidents import addresses, slow_brokers
@@ -366,13 +366,12 @@ def _of_leaders(signs: Signs, outage: Outage, from_it: Sequence[Row]) -> Iterato
 def _of_coordinators(signs: Signs, outage: Outage, moved: Collection[str]) -> Iterator[Effect]:
     """Groups whose coordinator moved from a broker, and those that had none."""
     if moved:
-        text = f"the coordinator of {'group' if len(moved) == 1 else 'groups'} {listed(sorted(moved))} moved"
+        text = f"the coordinator of {named('group', sorted(moved))} moved"
         yield Effect("coordinators", text, len(moved))
     if away := uncoordinated_by(signs, outage):
         longest = max(time.lasted for time in away) / MILLISECOND_NS
         told = sorted({group for time in away for group in time.groups})
-        whose = f"{'group' if len(told) == 1 else 'groups'} {listed(told)}"
-        text = f"{whose} had no coordinator for up to {duration(longest)}"
+        text = f"{named('group', told)} had no coordinator for up to {duration(longest)}"
         yield Effect("coordinators", text, len(told), longest)
 
 

@@ -11,7 +11,7 @@ from kafkascope.reports.columns.name_lists import listed
 from kafkascope.reports.columns.text import address, counted
 from kafkascope.reports.columns.words import clock, duration
 from kafkascope.reports.incidents.away import gone_before, missed
-from kafkascope.reports.incidents.incident import EVIDENCE_SHOWN, Effect, Incident, Subject, Weighed
+from kafkascope.reports.incidents.incident import EVIDENCE_SHOWN, Effect, Incident, Subject, Weighed, every
 from kafkascope.reports.incidents.outages import outages
 from kafkascope.reports.incidents.signs import Row, Signs
 from kafkascope.reports.vocabulary.finding_kinds import Severity
@@ -49,8 +49,8 @@ def listeners(signs: Signs) -> Iterator[Incident]:
                 *signs.broker(broker),
                 *((Subject(Role.HOST, listed_at["host"]),) if by_name else ()),
                 Subject(Role.HOST, place),
-                *(Subject(Role.CLIENT, name) for name in names),
-                *(Subject(Role.HOST, client) for client in hosts),
+                *every(Role.CLIENT, names),
+                *every(Role.HOST, hosts),
             ),
             started=since,
             ended=None,
@@ -102,7 +102,7 @@ def nowhere(signs: Signs) -> Iterator[Incident]:
             kind=IncidentKind.UNREACHABLE_LISTENER,
             severity=Severity.WARNING,
             certainty=Certainty.LIKELY,
-            subjects=(Subject(Role.HOST, host), *(Subject(Role.HOST, place) for place in places[:EVIDENCE_SHOWN])),
+            subjects=(Subject(Role.HOST, host), *every(Role.HOST, places[:EVIDENCE_SHOWN])),
             started=since,
             ended=until if signs.end - until > threshold("one_trouble") * SECOND_NS else None,
             headline=f"{host} finds no broker: {counted(len(rows), 'connect')} to {listed(places)} {_how(rows)} from "
@@ -220,7 +220,7 @@ def mismatched(signs: Signs) -> Iterator[Incident]:
             kind=IncidentKind.TLS_MISMATCH,
             severity=Severity.CRITICAL,
             certainty=Certainty.CERTAIN if kind == "plaintext_to_tls" else Certainty.LIKELY,
-            subjects=(*(Subject(Role.HOST, one) for one in hosts), *signs.broker(host)),
+            subjects=(*every(Role.HOST, hosts), *signs.broker(host)),
             started=since,
             ended=until,
             headline=f"{listed(hosts)} {'speaks' if len(hosts) == 1 else 'speak'} {speaks} to "

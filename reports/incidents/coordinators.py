@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kafkascope.reports.columns.name_lists import listed
+from kafkascope.reports.columns.name_lists import listed, named
 from kafkascope.reports.columns.text import counted
 from kafkascope.reports.columns.words import clock
 from kafkascope.reports.incidents.brokers import uncoordinated_by
-from kafkascope.reports.incidents.incident import Effect, Incident, Subject, Weighed
+from kafkascope.reports.incidents.incident import Effect, Incident, Weighed, every
 from kafkascope.reports.incidents.outages import Outage, out_at, outages
 from kafkascope.reports.incidents.signs import Row, Signs, host_of
 from kafkascope.reports.incidents.uncoordinated import Uncoordinated, uncoordinated
@@ -57,7 +57,7 @@ def _missing(signs: Signs, time: Uncoordinated, outage: Outage | None) -> Incide
     still = until >= signs.end - SECOND_NS * threshold("coordinator_away")
     times = f"since {clock(since)}" if still else f"from {clock(since)} to {clock(until)}"
     what = f"{listed(names)} found no coordinator {times}"
-    whose = f"group {groups[0]}" if len(groups) == 1 else f"groups {listed(groups)}"
+    whose = named("group", groups)
     if groups:
         had = "had" if not still else "has" if len(groups) == 1 else "have"
         what = f"{whose} {had} no coordinator {times}"
@@ -81,7 +81,7 @@ def _missing(signs: Signs, time: Uncoordinated, outage: Outage | None) -> Incide
         kind=IncidentKind.COORDINATOR_MISSING,
         severity=Severity.WARNING if after else Severity.CRITICAL,  # the broker's incident stands before it
         certainty=Certainty.CERTAIN,
-        subjects=(*(Subject(Role.GROUP, group) for group in groups), *signs.clients(names)),
+        subjects=(*every(Role.GROUP, groups), *signs.clients(names)),
         started=since,
         ended=None if still else until,
         headline=f"{what}{after}: {told} {counted(time.count, 'time')} to {listed(names)}",

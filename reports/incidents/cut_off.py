@@ -14,7 +14,7 @@ from kafkascope.reports.columns.text import address_alone, counted
 from kafkascope.reports.columns.words import clock, duration
 from kafkascope.reports.incidents import awaited
 from kafkascope.reports.incidents.blackouts import hides
-from kafkascope.reports.incidents.incident import Effect, Incident, Subject, Weighed, in_words
+from kafkascope.reports.incidents.incident import Effect, Incident, Weighed, every, in_words
 from kafkascope.reports.incidents.members import losses
 from kafkascope.reports.incidents.runs import in_runs
 from kafkascope.reports.incidents.signs import Life, Signs
@@ -146,8 +146,8 @@ def _incident(signs: Signs, together: Sequence[CutOff]) -> Incident:
         severity=Severity.WARNING,
         certainty=Certainty.LIKELY,
         subjects=(
-            *(Subject(Role.CLIENT, name) for name in names),
-            *(Subject(Role.HOST, host) for host in hosts),
+            *every(Role.CLIENT, names),
+            *every(Role.HOST, hosts),
         ),
         started=since,
         ended=back,

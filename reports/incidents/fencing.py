@@ -12,7 +12,7 @@ from kafkascope.decoders.errors import Error
 from kafkascope.reports.columns.name_lists import listed
 from kafkascope.reports.columns.text import counted
 from kafkascope.reports.columns.words import clock
-from kafkascope.reports.incidents.incident import Effect, Incident, Subject, Weighed
+from kafkascope.reports.incidents.incident import Effect, Incident, Weighed, every
 from kafkascope.reports.incidents.incident import in_words as outcome
 from kafkascope.reports.incidents.signs import Row, Signs
 from kafkascope.reports.incidents.transactions import FENCED, requests_of
@@ -80,8 +80,8 @@ def _shared(signs: Signs, name: str, takeovers: Sequence[Takeover]) -> Incident:
         severity=Severity.CRITICAL,
         certainty=Certainty.CERTAIN,
         subjects=(
-            *(Subject(Role.CLIENT, client_id) for client_id in sorted({client_id for client_id, _ in who})),
-            *(Subject(Role.HOST, host) for host in sorted({host for _, host in who if host})),
+            *every(Role.CLIENT, sorted({client_id for client_id, _ in who})),
+            *every(Role.HOST, sorted({host for _, host in who if host})),
         ),
         started=since,
         ended=until,

@@ -11,7 +11,7 @@ from kafkascope.reports.columns.name_lists import in_words, listed
 from kafkascope.reports.columns.text import counted
 from kafkascope.reports.columns.words import clock
 from kafkascope.reports.groups.body import body_of, listed_offsets
-from kafkascope.reports.incidents.incident import Effect, Incident, Subject, Weighed
+from kafkascope.reports.incidents.incident import Effect, Incident, Subject, Weighed, every
 from kafkascope.reports.incidents.incident import in_words as outcome
 from kafkascope.reports.incidents.planned import changes_made, named_in, topics_deleted
 from kafkascope.reports.incidents.signs import Row, Signs
@@ -94,7 +94,7 @@ def _never_committed(signs: Signs, group: str, rows: Sequence[Row]) -> Incident:
         certainty=Certainty.CERTAIN,
         subjects=(
             Subject(Role.GROUP, group),
-            *(Subject(Role.TOPIC, topic) for topic in sorted({row["topic"] for row in rows})),
+            *every(Role.TOPIC, sorted({row["topic"] for row in rows})),
             *signs.clients(names),
         ),
         started=since,
@@ -161,9 +161,9 @@ def _forgotten(
         certainty=Certainty.CERTAIN,
         subjects=(
             Subject(Role.GROUP, group),
-            *(Subject(Role.TOPIC, topic) for topic in sorted(topics)),
-            *(Subject(Role.CLIENT, name) for name in names),
-            *(Subject(Role.HOST, host) for host in sorted({row["client"] for row in rows if row["client"]})),
+            *every(Role.TOPIC, sorted(topics)),
+            *every(Role.CLIENT, names),
+            *every(Role.HOST, sorted({row["client"] for row in rows if row["client"]})),
         ),
         started=deletions[0]["requested"] if deletions else since,
         ended=until,

@@ -20,7 +20,7 @@ from kafkascope.reports.columns.name_lists import in_words as partitions_in_word
 from kafkascope.reports.columns.text import address_alone, counted
 from kafkascope.reports.columns.topics import ID_PREFIX
 from kafkascope.reports.columns.words import clock, duration
-from kafkascope.reports.incidents.incident import Effect, Incident, Subject, Weighed, in_words
+from kafkascope.reports.incidents.incident import Effect, Incident, Subject, Weighed, every, in_words
 from kafkascope.reports.incidents.signs import Row, Signs
 from kafkascope.reports.incidents.stuck import FINDINGS
 from kafkascope.reports.measures.progress.positions import SPAN
@@ -286,7 +286,7 @@ def _halted(signs: Signs, halt: Halt) -> Incident:
         certainty=Certainty.LIKELY,
         subjects=(
             Subject(Role.GROUP, halt.group),
-            *(Subject(Role.TOPIC, topic) for topic in sorted({row["topic"] for row in halt.waiting})),
+            *every(Role.TOPIC, sorted({row["topic"] for row in halt.waiting})),
             Subject(Role.CLIENT, halt.name),
             Subject(Role.HOST, halt.host),
         ),

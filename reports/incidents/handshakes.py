@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 from kafkascope.reports.columns.name_lists import listed
 from kafkascope.reports.columns.text import address, address_alone, counted
 from kafkascope.reports.columns.words import clock, day_and_clock
-from kafkascope.reports.incidents.incident import Incident, Subject, Weighed, in_words
+from kafkascope.reports.incidents.incident import Incident, Weighed, every, in_words
 from kafkascope.reports.incidents.replication import HeldUp, held_up_between
 from kafkascope.reports.incidents.signs import Row, Signs
 from kafkascope.reports.vocabulary.finding_kinds import Severity
@@ -119,9 +119,9 @@ def _failed(signs: Signs, place: str, by: str, alert: str, rows: Sequence[Row]) 
         severity=Severity.CRITICAL,
         certainty=Certainty.CERTAIN if alert != "encrypted" else Certainty.LIKELY,
         subjects=(
-            *(Subject(Role.HOST, host) for host in hosts),
+            *every(Role.HOST, hosts),
             *signs.broker(where),
-            *(Subject(Role.CLIENT, name) for name in names),
+            *every(Role.CLIENT, names),
         ),
         started=since,
         ended=until,

@@ -15,7 +15,7 @@ from kafkascope.reports.columns.text import address, counted
 from kafkascope.reports.columns.words import clock, duration
 from kafkascope.reports.incidents.costs import of_rebalances
 from kafkascope.reports.incidents.going_on import GoingOn
-from kafkascope.reports.incidents.incident import Effect, Incident, Subject, Weighed, in_words
+from kafkascope.reports.incidents.incident import Effect, Incident, Subject, Weighed, every, in_words
 from kafkascope.reports.incidents.outages import outages
 from kafkascope.reports.incidents.restarts import loops
 from kafkascope.reports.incidents.signs import Row, Signs
@@ -250,7 +250,7 @@ def _incident(signs: Signs, one: Impatient) -> Incident:
         subjects=(
             Subject(Role.CLIENT, one.client_id),
             Subject(Role.HOST, one.client),
-            *(Subject(Role.GROUP, group) for group in sorted({group for group, _ in rebalances})),
+            *every(Role.GROUP, sorted({group for group, _ in rebalances})),
         ),
         started=since,
         ended=until,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -26,6 +26,11 @@ class Subject:
 
     role: Role
     name: str
+
+
+def every(role: Role, names: Iterable[str]) -> Iterator[Subject]:
+    """Subjects with these names, all of one role."""
+    return (Subject(role, name) for name in names)
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from kafkascope.decoders.errors import Error
 from kafkascope.reports.columns.name_lists import in_words, listed
 from kafkascope.reports.columns.words import clock
-from kafkascope.reports.incidents.incident import Effect, Incident, Subject, Weighed
+from kafkascope.reports.incidents.incident import Effect, Incident, Subject, Weighed, every
 from kafkascope.reports.incidents.planned import changes_made, named_in, topics_deleted
 from kafkascope.reports.incidents.runs import in_runs
 from kafkascope.reports.incidents.signs import Row, Signs, is_of_broker
@@ -38,6 +38,17 @@ def offsets_lost(signs: Signs) -> Iterator[Incident]:
 
     Those of topics that somebody has deleted are told with that.
     """
+    apart = threshold("one_trouble") * SECOND_NS
+    for topic, of_topic in sorted(_refused(signs).items()):
+        for rows in in_runs(of_topic, lambda run, row: row["first"] - run[-1]["last"] <= apart):
+            names = sorted({row["client_id"] for row in rows if row["client_id"]})
+            groups = sorted({group for name in names for group in _readers(signs, name, topic)})
+            if groups or _had_read(signs, topic, rows):  # else a tool that asked for a place of its own choice
+                yield _lost(signs, topic, rows, names, groups)
+
+
+def _refused(signs: Signs) -> dict[str, list[Row]]:
+    """Errors of consumers whose position is out of range, by topic; without those behind a topic's deletion."""
     by_topic: dict[str, list[Row]] = defaultdict(list)
     for row in signs.errors:
         topic = row["topic"]
@@ -45,71 +56,55 @@ def offsets_lost(signs: Signs) -> Iterator[Incident]:
             continue
         if all(row["first"] < deletion["requested"] for deletion in signs.once(topics_deleted).get(topic, ())):
             by_topic[topic].append(row)
-    apart = threshold("one_trouble") * SECOND_NS
-    times = (
-        (topic, rows)
-        for topic, of_topic in sorted(by_topic.items())
-        for rows in in_runs(of_topic, lambda run, row: row["first"] - run[-1]["last"] <= apart)
+    return by_topic
+
+
+def _lost(signs: Signs, topic: str, rows: Sequence[Row], names: Sequence[str], groups: Sequence[str]) -> Incident:
+    since, until = rows[0]["first"], max(row["last"] for row in rows)
+    skipped = _skipped(signs, topic, since, names)
+    deletion = None if skipped.is_beyond else _deletion(signs, topic, since)
+    partitions = sorted({f"{topic}-{row['partition']}" for row in rows if row["partition"] is not None})
+    effects = [Effect("partitions", f"positions lost in {in_words(partitions)}", len(partitions))]
+    cost = ""
+    if lost := skipped.records:
+        effects.append(Effect("records", f"{lost:,} records deleted before they were read", lost))
+        cost = f"; {lost:,} records were deleted before they were read"
+    return Incident(
+        kind=IncidentKind.OFFSETS_LOST,
+        severity=Severity.CRITICAL,
+        certainty=Certainty.CERTAIN,
+        subjects=(*every(Role.GROUP, groups), Subject(Role.TOPIC, topic), *signs.clients(names)),
+        started=since,
+        ended=until,
+        headline=f"{listed(names or ['a consumer'])}{f' of group {listed(groups)}' if groups else ''} lost "
+        f"{'its position' if len(names) <= 1 else 'their positions'} in {in_words(partitions)} at "
+        f"{clock(since)}: {_why(skipped, deletion)}{cost}",
+        evidence=tuple(_evidence(topic, rows, deletion)),
+        advice=_ADVICE_BEYOND if skipped.is_beyond else _ADVICE_DELETED,
+        cost_ms=(until - since) / MILLISECOND_NS,
+        effects=tuple(effects),
+        findings=signs.explained(
+            ("consumer_stuck", "lag_growing", "commits_stopped", "read_again"), since, until, groups=groups
+        ),
     )
-    for topic, rows in times:
-        since, until = rows[0]["first"], max(row["last"] for row in rows)
-        names = sorted({row["client_id"] for row in rows if row["client_id"]})
-        groups = sorted({group for name in names for group in _readers(signs, name, topic)})
-        if not groups and not _had_read(signs, topic, rows):
-            continue  # a tool that asked for a place of its own choice
-        skipped = _skipped(signs, topic, since, names)
-        partitions = sorted({f"{topic}-{row['partition']}" for row in rows if row["partition"] is not None})
-        lost = skipped.records
-        deletion = None if skipped.is_beyond else _deletion(signs, topic, since)
-        why = (
-            f"{deletion['client_id'] or '?'} ({deletion['host']}) had records deleted at {clock(deletion['requested'])}"
-            if deletion
-            else "it lies behind the end of the log"
-            if skipped.is_beyond
-            else "the log does not have it any more"
+
+
+def _why(skipped: _Skipped, deletion: Row | None) -> str:
+    if deletion is not None:
+        who = f"{deletion['client_id'] or '?'} ({deletion['host']})"
+        return f"{who} had records deleted at {clock(deletion['requested'])}"
+    return "it lies behind the end of the log" if skipped.is_beyond else "the log does not have it any more"
+
+
+def _evidence(topic: str, rows: Sequence[Row], deletion: Row | None) -> Iterator[Weighed]:
+    if deletion is not None:
+        who = deletion["client_id"] or "?"
+        yield Weighed(f"DeleteRecords of {who}", deletion["request_packet"], deletion["requested"], 0.9)
+    for row in rows:
+        text = (
+            f"Fetch of {topic}-{row['partition']} by {row['client_id']} answered OFFSET_OUT_OF_RANGE by {row['broker']}"
         )
-        cost = f"; {lost:,} records were deleted before they were read" if lost else ""
-        effects = [Effect("partitions", f"positions lost in {in_words(partitions)}", len(partitions))]
-        if lost:
-            effects.append(Effect("records", f"{lost:,} records deleted before they were read", lost))
-        yield Incident(
-            kind=IncidentKind.OFFSETS_LOST,
-            severity=Severity.CRITICAL,
-            certainty=Certainty.CERTAIN,
-            subjects=(
-                *(Subject(Role.GROUP, group) for group in groups),
-                Subject(Role.TOPIC, topic),
-                *signs.clients(names),
-            ),
-            started=since,
-            ended=until,
-            headline=f"{listed(names or ['a consumer'])}{f' of group {listed(groups)}' if groups else ''} lost "
-            f"{'its position' if len(names) <= 1 else 'their positions'} in {in_words(partitions)} at "
-            f"{clock(since)}: {why}{cost}",
-            evidence=(
-                *(
-                    Weighed(f"DeleteRecords of {one['client_id'] or '?'}", one["request_packet"], one["requested"], 0.9)
-                    for one in (deletion,)
-                    if one
-                ),
-                *(
-                    Weighed(
-                        f"Fetch of {topic}-{row['partition']} by {row['client_id']} answered OFFSET_OUT_OF_RANGE by "
-                        f"{row['broker']}",
-                        row["first_packet"],
-                        row["first"],
-                        0.95,
-                    )
-                    for row in rows
-                ),
-            ),
-            advice=_ADVICE_BEYOND if skipped.is_beyond else _ADVICE_DELETED,
-            cost_ms=(until - since) / MILLISECOND_NS,
-            effects=tuple(effects),
-            findings=signs.explained(
-                ("consumer_stuck", "lag_growing", "commits_stopped", "read_again"), since, until, groups=groups
-            ),
-        )
+        yield Weighed(text, row["first_packet"], row["first"], 0.95)
 
 
 def _deletion(signs: Signs, topic: str, until: int) -> Row | None:

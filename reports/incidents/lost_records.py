@@ -25,7 +25,7 @@ from kafkascope.reports.columns.name_lists import listed
 from kafkascope.reports.columns.series import in_groups
 from kafkascope.reports.columns.text import address, counted
 from kafkascope.reports.columns.words import clock
-from kafkascope.reports.incidents.incident import Effect, Incident, Subject, Weighed, in_words
+from kafkascope.reports.incidents.incident import Effect, Incident, Weighed, every, in_words
 from kafkascope.reports.incidents.planned import changes_made, named_in
 from kafkascope.reports.incidents.signs import MOST_ROWS, Row, Signs
 from kafkascope.reports.vocabulary.finding_kinds import Severity
@@ -266,9 +266,9 @@ def _lost(signs: Signs, run: Sequence[Loss]) -> Incident:
         severity=Severity.CRITICAL,
         certainty=Certainty.CERTAIN,
         subjects=(
-            *(Subject(Role.TOPIC, topic) for topic in topics),
+            *every(Role.TOPIC, topics),
             *(subject for place in places for subject in signs.broker(place, since)),
-            *(Subject(Role.CLIENT, name) for name in names),
+            *every(Role.CLIENT, names),
         ),
         started=since,
         ended=run[-1].later["at"],

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import TypeAlias
 
-from kafkascope.reports.columns.name_lists import listed
+from kafkascope.reports.columns.name_lists import listed, named
 from kafkascope.reports.columns.words import clock, duration
 from kafkascope.reports.incidents.blackouts import hides
 from kafkascope.reports.incidents.costs import of_rebalances
@@ -23,7 +23,7 @@ from kafkascope.reports.incidents.fates import (
     fates,
     may_be_busy,
 )
-from kafkascope.reports.incidents.incident import Incident, Subject
+from kafkascope.reports.incidents.incident import Incident, every
 from kafkascope.reports.incidents.incident import in_words as outcome
 from kafkascope.reports.incidents.outages import Outage, outages
 from kafkascope.reports.incidents.runs import in_runs
@@ -269,14 +269,13 @@ def _lost(signs: Signs, run: _Run) -> Incident:
         severity=Severity.WARNING,
         certainty=sure,
         subjects=(
-            *(Subject(Role.CLIENT, name) for name in names),
-            *(Subject(Role.HOST, host) for host in hosts),
-            *(Subject(Role.GROUP, group) for group in groups),
+            *every(Role.CLIENT, names),
+            *every(Role.HOST, hosts),
+            *every(Role.GROUP, groups),
         ),
         started=first.since,
         ended=over,
-        headline=f"{who} {what} {course.when}, and {were} taken out of "
-        f"{'group' if len(groups) == 1 else 'groups'} {listed(groups)}"
+        headline=f"{who} {what} {course.when}, and {were} taken out of {named('group', groups)}"
         + (_silence_and_return(first, back, names) if course.at_once else "")
         + outcome(effects),
         evidence=evidence,

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from kafkascope.reports.columns.name_lists import listed
 from kafkascope.reports.columns.text import counted, is_name, without_port
 from kafkascope.reports.columns.words import clock
-from kafkascope.reports.incidents.incident import Effect, Incident, Subject, Weighed
+from kafkascope.reports.incidents.incident import Effect, Incident, Subject, Weighed, every
 from kafkascope.reports.incidents.signs import Row, Signs
 from kafkascope.reports.vocabulary.finding_kinds import Severity
 from kafkascope.reports.vocabulary.incident_kinds import IncidentKind, Role
@@ -146,14 +146,14 @@ def _unresolved(signs: Signs, told: Sequence[Row], asking: Sequence[_Asking]) ->
         severity=Severity.CRITICAL,
         certainty=sure,
         subjects=(
-            *(Subject(Role.BROKER, node_id) for node_id in sorted({str(row["node_id"]) for row in told})),
-            *(Subject(Role.HOST, place) for place in [*places, *sorted({without_port(place) for place in places})]),
+            *every(Role.BROKER, sorted({str(row["node_id"]) for row in told})),
+            *every(Role.HOST, [*places, *sorted({without_port(place) for place in places})]),
             *(
                 Subject(Role.HOST, without_port(broker))
                 for broker in sorted({*chain(*(one.brokers for one in asking))})
             ),
-            *(Subject(Role.CLIENT, name) for name in names),
-            *(Subject(Role.HOST, host) for host in sorted({one.client for one in asking})),
+            *every(Role.CLIENT, names),
+            *every(Role.HOST, sorted({one.client for one in asking})),
         ),
         started=since,
         ended=None,

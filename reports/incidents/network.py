@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from kafkascope.reports.columns.name_lists import listed
 from kafkascope.reports.columns.text import address_alone, counted
 from kafkascope.reports.columns.words import clock, duration
-from kafkascope.reports.incidents.incident import Effect, Incident, Subject, Weighed
+from kafkascope.reports.incidents.incident import Effect, Incident, Subject, Weighed, every
 from kafkascope.reports.incidents.incident import in_words as outcome
 from kafkascope.reports.incidents.replication import HeldUp, held_up_between
 from kafkascope.reports.incidents.runs import in_runs
@@ -99,8 +99,8 @@ def losses(signs: Signs) -> Iterator[Incident]:
             certainty=Certainty.CERTAIN if repaired >= again / 2 else Certainty.LIKELY,
             subjects=(
                 Subject(Role.HOST, host),
-                *(Subject(Role.HOST, one) for one in others),
-                *(Subject(Role.CLIENT, name) for name in names),
+                *every(Role.HOST, others),
+                *every(Role.CLIENT, names),
             ),
             started=since,
             ended=until,
@@ -214,7 +214,7 @@ def delays(signs: Signs) -> Iterator[Incident]:
             kind=IncidentKind.NETWORK_DELAY,
             severity=Severity.WARNING,
             certainty=Certainty.LIKELY,
-            subjects=(*signs.broker(host), *(Subject(Role.HOST, one) for one in others)),
+            subjects=(*signs.broker(host), *every(Role.HOST, others)),
             started=since,
             ended=until,
             headline=f"packets between {signs.who(host)} and {listed([signs.who(one) for one in others])} take up to "

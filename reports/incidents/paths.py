@@ -14,7 +14,7 @@ from kafkascope.reports.columns.text import address_alone, counted
 from kafkascope.reports.columns.words import clock, duration
 from kafkascope.reports.incidents.costs import of_rebalances
 from kafkascope.reports.incidents.fates import Loss
-from kafkascope.reports.incidents.incident import Effect, Incident, Subject, Weighed
+from kafkascope.reports.incidents.incident import Effect, Incident, Weighed, every
 from kafkascope.reports.incidents.incident import in_words as outcome
 from kafkascope.reports.incidents.members import cut_off_by, losses, returned
 from kafkascope.reports.incidents.network import by_common_host
@@ -182,7 +182,7 @@ def _incident(
         severity=Severity.CRITICAL if until is None and kind == IncidentKind.PATH_BLOCKED else Severity.WARNING,
         certainty=certainty,
         subjects=(
-            *(Subject(Role.CLIENT, name) for name in names),
+            *every(Role.CLIENT, names),
             *(subject for host in hosts for subject in signs.subjects_at(host)),
         ),
         started=since,

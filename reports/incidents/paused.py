@@ -16,7 +16,7 @@ from kafkascope.reports.columns.words import clock, duration
 from kafkascope.reports.incidents.blackouts import hides
 from kafkascope.reports.incidents.costs import of_rebalances
 from kafkascope.reports.incidents.fates import may_be_busy
-from kafkascope.reports.incidents.incident import Effect, Incident, Subject, Weighed, in_words
+from kafkascope.reports.incidents.incident import Effect, Incident, Subject, Weighed, every, in_words
 from kafkascope.reports.incidents.signs import Row, Signs, group_of
 from kafkascope.reports.incidents.traces import Traces, Whereabouts, traces
 from kafkascope.reports.vocabulary.finding_kinds import Severity
@@ -112,7 +112,7 @@ def _incident(signs: Signs, finding: Row, host: str, pauses: Sequence[Pause]) ->
         severity=Severity.WARNING,
         certainty=Certainty.GUESSED if busy else Certainty.LIKELY,
         subjects=(
-            *(Subject(Role.CLIENT, name) for name in names),
+            *every(Role.CLIENT, names),
             Subject(Role.HOST, host),
             Subject(Role.GROUP, group),
         ),

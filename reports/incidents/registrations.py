@@ -13,7 +13,7 @@ from kafkascope.reports.columns.name_lists import listed
 from kafkascope.reports.columns.text import address_alone, counted, is_name
 from kafkascope.reports.columns.words import clock
 from kafkascope.reports.incidents.costs import lost_by
-from kafkascope.reports.incidents.incident import Effect, Incident, Subject, Weighed
+from kafkascope.reports.incidents.incident import Effect, Incident, Subject, Weighed, every
 from kafkascope.reports.incidents.incident import in_words as outcome
 from kafkascope.reports.incidents.signs import Node, Row, Signs
 from kafkascope.reports.vocabulary.finding_kinds import Severity
@@ -138,7 +138,7 @@ def _refused(signs: Signs, host: str, error: str, rows: Sequence[Row], whose: tu
         else Certainty.CERTAIN,
         subjects=(
             Subject(Role.HOST, host),
-            *(Subject(Role.BROKER, one) for one in ids),
+            *every(Role.BROKER, ids),
             *(signs.broker(whose[0], since) if whose is not None else ()),
         ),
         started=since,

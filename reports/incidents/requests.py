@@ -14,7 +14,7 @@ from kafkascope.decoders.errors import Error
 from kafkascope.reports.columns.name_lists import listed
 from kafkascope.reports.columns.text import address, counted
 from kafkascope.reports.columns.words import clock, duration
-from kafkascope.reports.incidents.incident import EVIDENCE_SHOWN, Effect, Incident, Subject, Weighed
+from kafkascope.reports.incidents.incident import EVIDENCE_SHOWN, Effect, Incident, Weighed, every
 from kafkascope.reports.incidents.no_protocol import unjoined
 from kafkascope.reports.incidents.outages import Outage, out_at, outages
 from kafkascope.reports.incidents.planned import comes_of, topics_deleted
@@ -182,7 +182,7 @@ def _refusal(
         kind=refusal.kind,
         severity=severity,
         certainty=Certainty.CERTAIN,
-        subjects=(*(Subject(Role.TOPIC, topic) for topic in topics[:EVIDENCE_SHOWN]), *signs.clients(names)),
+        subjects=(*every(Role.TOPIC, topics[:EVIDENCE_SHOWN]), *signs.clients(names)),
         started=since,
         ended=until,
         headline=f"{listed(names or ['a client'])} {words}: {listed(topics)}, from {clock(since)} to "
@@ -246,8 +246,8 @@ def _refused_for_good(signs: Signs, error: Error, api: str, rows: Sequence[Row])
         certainty=Certainty.CERTAIN,
         subjects=(
             *signs.clients(names),
-            *_topics(topics),
-            *(Subject(Role.GROUP, group) for group in groups[:EVIDENCE_SHOWN]),
+            *every(Role.TOPIC, sorted(topics)),
+            *every(Role.GROUP, groups[:EVIDENCE_SHOWN]),
         ),
         started=since,
         ended=until,
@@ -341,7 +341,7 @@ def _waiting(signs: Signs, away: Sequence[Outage], rows: Sequence[Row]) -> Incid
         kind=IncidentKind.TOO_FEW_REPLICAS,
         severity=Severity.WARNING,  # the broker's incident is the cause, and stands before it
         certainty=Certainty.LIKELY,
-        subjects=(*_topics(topics), *signs.clients(names)),
+        subjects=(*every(Role.TOPIC, sorted(topics)), *signs.clients(names)),
         started=since,
         ended=until,
         headline=f"{counted(len(rows), 'write')} with acks=all of {listed(names)}"
@@ -369,8 +369,3 @@ def _waiting(signs: Signs, away: Sequence[Outage], rows: Sequence[Row]) -> Incid
         ),
         findings=signs.explained(("unanswered", "sent_again"), since, until, clients=names),
     )
-
-
-def _topics(topics: set[str]) -> tuple[Subject, ...]:
-    """Topics as subjects, in order."""
-    return tuple(Subject(Role.TOPIC, topic) for topic in sorted(topics))

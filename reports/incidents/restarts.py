@@ -10,12 +10,12 @@ from itertools import pairwise
 
 import pyarrow.compute as pc
 
-from kafkascope.reports.columns.name_lists import listed
+from kafkascope.reports.columns.name_lists import listed, named
 from kafkascope.reports.columns.text import counted
 from kafkascope.reports.columns.words import clock, duration
 from kafkascope.reports.groups.body import body_of, committed_offsets
 from kafkascope.reports.incidents.costs import of_rebalances
-from kafkascope.reports.incidents.incident import Incident, Subject, Weighed, in_words
+from kafkascope.reports.incidents.incident import Incident, Weighed, every, in_words
 from kafkascope.reports.incidents.signs import Row, Signs
 from kafkascope.reports.incidents.stuck import beginnings
 from kafkascope.reports.vocabulary.events import EventKind
@@ -148,7 +148,7 @@ def _restarting(signs: Signs, alike: Sequence[Loop]) -> Incident:
     )
     groups = sorted({loop.group for loop in alike})
     names = sorted({loop.client_id for loop in alike})
-    whose = f"group {groups[0]}" if len(groups) == 1 else f"groups {listed(groups)}"
+    whose = named("group", groups)
     who = f"{names[0]} ({alike[0].client})" if len(alike) == 1 else f"{len(alike):,} members alike ({listed(names)})"
     what = "a process that ends and is" if len(alike) == 1 else "processes that end and are"
     no_place = all(loop.has_no_place for loop in alike)
@@ -159,9 +159,9 @@ def _restarting(signs: Signs, alike: Sequence[Loop]) -> Incident:
         severity=Severity.WARNING,
         certainty=Certainty.LIKELY,
         subjects=(
-            *(Subject(Role.GROUP, group) for group in groups),
-            *(Subject(Role.CLIENT, name) for name in names),
-            *(Subject(Role.HOST, host) for host in sorted({loop.client for loop in alike})),
+            *every(Role.GROUP, groups),
+            *every(Role.CLIENT, names),
+            *every(Role.HOST, sorted({loop.client for loop in alike})),
         ),
         started=since,
         ended=until if until < signs.end - threshold("one_trouble") * SECOND_NS else None,

@@ -10,7 +10,7 @@ from itertools import groupby
 from kafkascope.reports.columns.name_lists import listed
 from kafkascope.reports.columns.text import counted, is_name, without_port
 from kafkascope.reports.columns.words import clock
-from kafkascope.reports.incidents.incident import Effect, Incident, Subject, Weighed
+from kafkascope.reports.incidents.incident import Effect, Incident, Weighed, every
 from kafkascope.reports.incidents.incident import in_words as outcome
 from kafkascope.reports.incidents.signs import Row, Signs
 from kafkascope.reports.vocabulary.finding_kinds import Severity
@@ -135,9 +135,9 @@ def _incident(signs: Signs, one: Shared) -> Incident:
         severity=Severity.CRITICAL,
         certainty=Certainty.CERTAIN,
         subjects=(
-            *(Subject(Role.BROKER, node_id) for node_id in one.node_ids),
-            *(Subject(Role.HOST, place) for place in (one.place, without_port(one.place))),
-            *(Subject(Role.CLIENT, name) for name in names),
+            *every(Role.BROKER, one.node_ids),
+            *every(Role.HOST, (one.place, without_port(one.place))),
+            *every(Role.CLIENT, names),
         ),
         started=since,
         ended=None if signs.end - until < threshold("one_trouble") * SECOND_NS else until,

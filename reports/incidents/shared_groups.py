@@ -14,7 +14,7 @@ from kafkascope.reports.columns.name_lists import listed
 from kafkascope.reports.columns.text import counted
 from kafkascope.reports.columns.words import clock
 from kafkascope.reports.incidents.costs import of_rebalances
-from kafkascope.reports.incidents.incident import EVIDENCE_SHOWN, Effect, Incident, Subject, Weighed, in_words
+from kafkascope.reports.incidents.incident import EVIDENCE_SHOWN, Effect, Incident, Subject, Weighed, every, in_words
 from kafkascope.reports.incidents.signs import Row, Signs, group_of
 from kafkascope.reports.vocabulary.finding_kinds import Severity
 from kafkascope.reports.vocabulary.incident_kinds import IncidentKind, Role
@@ -235,8 +235,8 @@ def _incident(signs: Signs, one: Sharing) -> Incident:
         certainty=Certainty.LIKELY,
         subjects=(
             Subject(Role.GROUP, one.group),
-            *(Subject(Role.CLIENT, name) for name in clients[:EVIDENCE_SHOWN]),
-            *(Subject(Role.TOPIC, topic) for topic in sorted(_topics(one.applications))[:EVIDENCE_SHOWN]),
+            *every(Role.CLIENT, clients[:EVIDENCE_SHOWN]),
+            *every(Role.TOPIC, sorted(_topics(one.applications))[:EVIDENCE_SHOWN]),
         ),
         started=one.since,
         ended=one.until,

@@ -22,11 +22,11 @@ from pyarrow import dataset as ds
 from kafkascope.decoders.errors import Error
 from kafkascope.reports.columns import scanning
 from kafkascope.reports.columns.arrow import dictionary_codes, labels, numbered
-from kafkascope.reports.columns.name_lists import listed
+from kafkascope.reports.columns.name_lists import listed, named
 from kafkascope.reports.columns.tenths import TENTH_NS
 from kafkascope.reports.columns.text import address, address_alone, is_name, without_port
 from kafkascope.reports.findings.finding import OF_CLIENT
-from kafkascope.reports.incidents.incident import Subject
+from kafkascope.reports.incidents.incident import Subject, every
 from kafkascope.reports.measures.client_facts import NO_NAME
 from kafkascope.reports.vocabulary.incident_kinds import Role
 from kafkascope.sniffer.units import SECOND_NS
@@ -691,7 +691,7 @@ class Signs:
     def broker(self, host: str, at: int | None = None) -> tuple[Subject, ...]:
         """A broker as a subject: the one at this address at a time, or in the end; if there are several, all."""
         nodes = (Subject(Role.BROKER, node.id) for node in self._nodes_at(host, at))
-        return (*nodes, *(Subject(Role.HOST, one) for one in dict.fromkeys([host, address_alone(host)])))
+        return (*nodes, *every(Role.HOST, dict.fromkeys([host, address_alone(host)])))
 
     def broker_words(self, host: str, at: int | None = None) -> str:
         """``broker 2 (10.0.0.2)``: the one at this address at a time, or in the end; with its name if it has one."""
@@ -700,7 +700,7 @@ class Signs:
             return f"broker {host}"
         names = map(without_port, self.listed_as(nodes[0])) if len(nodes) == 1 else ()
         known = ", ".join(dict.fromkeys([*filter(is_name, names), host]))
-        return f"{'broker' if len(nodes) == 1 else 'brokers'} {listed([node.id for node in nodes])} ({known})"
+        return f"{named('broker', [node.id for node in nodes])} ({known})"
 
     def subjects_at(self, host: str) -> tuple[Subject, ...]:
         """Who is at an address, as subjects: brokers, or a host."""

@@ -16,7 +16,7 @@ from kafkascope.reports.columns.name_lists import listed
 from kafkascope.reports.columns.text import counted
 from kafkascope.reports.columns.words import clock, duration
 from kafkascope.reports.incidents.costs import assigned, members_before, of_rebalances
-from kafkascope.reports.incidents.incident import Effect, Incident, Subject, Weighed
+from kafkascope.reports.incidents.incident import Effect, Incident, Subject, Weighed, every
 from kafkascope.reports.incidents.incident import in_words as outcome
 from kafkascope.reports.incidents.paused import pauses
 from kafkascope.reports.incidents.signs import Row, Signs, group_of, packet_of
@@ -29,6 +29,10 @@ from kafkascope.sniffer.units import MILLISECOND_NS, SECOND_NS
 _ADVICE_REVOCATION = (
     "Look at onPartitionsRevoked, and at what is committed there: it must end well within max.poll.interval.ms, "
     "which is the rebalance timeout too."
+)
+_ADVICE_PROCESSING = (
+    "Process records faster or outside the poll loop, lower max.poll.records, or raise max.poll.interval.ms above the "
+    "longest batch."
 )
 LATE: Mapping[str, tuple[str, str]] = {
     Trigger.REBALANCE_TIMEOUT: ("come back to the rebalance", _ADVICE_REVOCATION),
@@ -102,22 +106,9 @@ def _polled_last_in_rebalance(signs: Signs, group: str, intervals: Mapping[str, 
 
 
 def _slow(signs: Signs, group: str, found: Sequence[Row], timed_out: Sequence[Row]) -> Incident:
-    times: dict[str, int] = defaultdict(int)
-    for row in timed_out:
-        if row["trigger"] == Trigger.POLL_TIMEOUT and row["trigger_client_id"]:
-            times[row["trigger_client_id"]] += 1
-        for one in row["contributing"] or ():
-            if one["trigger"] == Trigger.POLL_TIMEOUT and one["client_id"]:
-                times[one["client_id"]] += 1
-    for row in found:
-        for name in row["client_ids"]:
-            times.setdefault(name, 0)
+    times = _times(found, timed_out)
     names = sorted(times, key=lambda name: (-times[name], name))
-    since = min([row["since"] for row in found if row["since"]] + [row["started"] for row in timed_out])
-    until = max(
-        [row["until"] or row["since"] for row in found if row["since"]]
-        + [row["recovered"] or row["stable"] or row["started"] for row in timed_out]
-    )
+    since, until = _span(found, timed_out)
     storm = any(row["kind"] == "rebalance_storm" and group_of(row) == group for row in signs.findings)
     in_time = [
         row
@@ -127,20 +118,10 @@ def _slow(signs: Signs, group: str, found: Sequence[Row], timed_out: Sequence[Ro
         or any(one["client_id"] in times for one in row["contributing"] or ())
     ]
     effects, cost_ms, rebalances = of_rebalances(in_time)
-    told = {row["title"]: row for row in found}
-    evidence = [Weighed(row["title"], packet_of(row), row["since"], 0.9) for row in told.values()]
-    if not told:
-        evidence = [
-            Weighed(f"{row['trigger_client_id']} left: its poll timeout had expired", None, row["started"], 0.9)
-            for row in timed_out
-        ]
-    certain = any(row["trigger"] == Trigger.POLL_TIMEOUT and row["certainty"] == Certainty.CERTAIN for row in timed_out)
     intervals = signs.poll_intervals(group)
     inside, outside = _polled_last_in_rebalance(signs, group, intervals)
     in_callback = inside > outside
-    if in_callback:
-        text = "each polled last when a rebalance had begun: it was giving up its partitions when its time ran out"
-        evidence.append(Weighed(text, None, since, 0.7))
+    certain = any(row["trigger"] == Trigger.POLL_TIMEOUT and row["certainty"] == Certainty.CERTAIN for row in timed_out)
     limits = sorted({intervals[name] for name in names if name in intervals})
     allowed = f"max.poll.interval.ms ({' or '.join(map(duration, limits[:2]))}) allows" if limits else "it may"
     how_often = ", ".join(f"{name} {counted(times[name], 'time')}" if times[name] else name for name in names[:5])
@@ -158,16 +139,53 @@ def _slow(signs: Signs, group: str, found: Sequence[Row], timed_out: Sequence[Ro
         )
         + f"({how_often}, {f'from {clock(since)} to {clock(until)}' if until > since else f'at {clock(since)}'})"
         + outcome(effects),
-        evidence=tuple(evidence),
-        advice=_ADVICE_REVOCATION
-        if in_callback
-        else "Process records faster or outside the poll loop, lower max.poll.records, or raise "
-        "max.poll.interval.ms above the longest batch.",
+        evidence=tuple(_evidence(found, timed_out, since if in_callback else None)),
+        advice=_ADVICE_REVOCATION if in_callback else _ADVICE_PROCESSING,
         cost_ms=cost_ms,
         effects=effects,
         findings=signs.explained(_SLOW_FINDINGS, since, until, groups=[group]),
         rebalances=rebalances,
     )
+
+
+def _times(found: Sequence[Row], timed_out: Sequence[Row]) -> dict[str, int]:
+    """How often each client's poll timeout was a rebalance's trigger; 0 of whom only findings tell."""
+    times: dict[str, int] = defaultdict(int)
+    for row in timed_out:
+        if row["trigger"] == Trigger.POLL_TIMEOUT and row["trigger_client_id"]:
+            times[row["trigger_client_id"]] += 1
+        for one in row["contributing"] or ():
+            if one["trigger"] == Trigger.POLL_TIMEOUT and one["client_id"]:
+                times[one["client_id"]] += 1
+    for row in found:
+        for name in row["client_ids"]:
+            times.setdefault(name, 0)
+    return times
+
+
+def _span(found: Sequence[Row], timed_out: Sequence[Row]) -> tuple[int, int]:
+    """From the first of these findings and rebalances to the end of the last."""
+    dated = [row for row in found if row["since"]]
+    return (
+        min([row["since"] for row in dated] + [row["started"] for row in timed_out]),
+        max(
+            [row["until"] or row["since"] for row in dated]
+            + [row["recovered"] or row["stable"] or row["started"] for row in timed_out]
+        ),
+    )
+
+
+def _evidence(found: Sequence[Row], timed_out: Sequence[Row], in_callback: int | None) -> Iterator[Weighed]:
+    """in_callback: since when members sat in the callback that gives partitions up; None: they did not."""
+    for row in {row["title"]: row for row in found}.values():
+        yield Weighed(row["title"], packet_of(row), row["since"], 0.9)
+    if not found:
+        for row in timed_out:
+            text = f"{row['trigger_client_id']} left: its poll timeout had expired"
+            yield Weighed(text, None, row["started"], 0.9)
+    if in_callback is not None:
+        text = "each polled last when a rebalance had begun: it was giving up its partitions when its time ran out"
+        yield Weighed(text, None, in_callback, 0.7)
 
 
 def locks(signs: Signs) -> Iterator[Incident]:
@@ -188,7 +206,7 @@ def locks(signs: Signs) -> Iterator[Incident]:
             kind=IncidentKind.SLOW_PROCESSING,
             severity=Severity.WARNING,
             certainty=Certainty.LIKELY,
-            subjects=(*signs.clients([name]), *(Subject(Role.GROUP, group) for group in groups)),
+            subjects=(*signs.clients([name]), *every(Role.GROUP, groups)),
             started=since,
             ended=until,
             headline=f"{name}{f' of share group {listed(groups)}' if groups else ''} keeps records longer than their "

@@ -13,7 +13,7 @@ from kafkascope.reports.columns.name_lists import listed
 from kafkascope.reports.columns.text import counted
 from kafkascope.reports.columns.words import clock
 from kafkascope.reports.incidents.costs import of_rebalances
-from kafkascope.reports.incidents.incident import Effect, Incident, Subject, Weighed, in_words
+from kafkascope.reports.incidents.incident import Effect, Incident, Subject, Weighed, every, in_words
 from kafkascope.reports.incidents.signs import Row, Signs, group_of
 from kafkascope.reports.measures.progress.positions import SPAN
 from kafkascope.reports.vocabulary.finding_kinds import Severity
@@ -108,7 +108,7 @@ def _stuck(signs: Signs, until: int, topic: str, name: str, rows: Sequence[Row])
             Subject(Role.GROUP, group),
             Subject(Role.TOPIC, topic),
             Subject(Role.CLIENT, name),
-            *(Subject(Role.HOST, host) for host in hosts),
+            *every(Role.HOST, hosts),
         ),
         started=since,
         ended=ended,
@@ -199,9 +199,9 @@ def _restarting(signs: Signs, group: str, places: Sequence[Beginning], left: Seq
         certainty=Certainty.LIKELY,
         subjects=(
             Subject(Role.GROUP, group),
-            *(Subject(Role.TOPIC, topic) for topic in sorted({place.topic for place in places})),
-            *(Subject(Role.CLIENT, name) for name in names),
-            *(Subject(Role.HOST, host) for host in sorted({host for _, host in members})),
+            *every(Role.TOPIC, sorted({place.topic for place in places})),
+            *every(Role.CLIENT, names),
+            *every(Role.HOST, sorted({host for _, host in members})),
         ),
         started=since,
         ended=until if until < signs.end - threshold("one_trouble") * SECOND_NS else None,

@@ -14,7 +14,7 @@ from kafkascope.decoders.releases import oldest_taken, refused_since, releases
 from kafkascope.reports.columns.name_lists import listed
 from kafkascope.reports.columns.text import address, counted
 from kafkascope.reports.columns.words import clock
-from kafkascope.reports.incidents.incident import Effect, Incident, Subject, Weighed, in_words
+from kafkascope.reports.incidents.incident import Effect, Incident, Weighed, every, in_words
 from kafkascope.reports.incidents.requests import answers
 from kafkascope.reports.incidents.signs import Row, Signs
 from kafkascope.reports.vocabulary.finding_kinds import Severity
@@ -133,8 +133,8 @@ def _too_old(signs: Signs, clients: Sequence[TooOld]) -> Incident:
         severity=Severity.CRITICAL,
         certainty=Certainty.LIKELY,
         subjects=(
-            *(Subject(Role.CLIENT, name) for name in names),
-            *(Subject(Role.HOST, host) for host in sorted({one.host for one in clients})),
+            *every(Role.CLIENT, names),
+            *every(Role.HOST, sorted({one.host for one in clients})),
             *dict.fromkeys(subject for place in places for subject in signs.broker(signs.where(place))),
         ),
         started=since,
@@ -191,7 +191,7 @@ def _without_codec(signs: Signs, name: str, rows: Sequence[Row]) -> Incident:
         kind=IncidentKind.CLIENT_TOO_OLD,
         severity=Severity.CRITICAL,
         certainty=Certainty.CERTAIN,
-        subjects=(*signs.clients([name]), *(Subject(Role.TOPIC, topic) for topic in topics[:_EVIDENCE])),
+        subjects=(*signs.clients([name]), *every(Role.TOPIC, topics[:_EVIDENCE])),
         started=since,
         ended=until if until < signs.end - threshold("one_trouble") * SECOND_NS else None,
         headline=f"{name} is too old to read {listed(topics or ['a topic'])}, from {clock(since)} on: there are "

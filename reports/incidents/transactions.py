@@ -15,7 +15,7 @@ from kafkascope.decoders.errors import Error
 from kafkascope.reports.columns.arrow import moment
 from kafkascope.reports.columns.name_lists import in_words
 from kafkascope.reports.columns.words import clock, duration
-from kafkascope.reports.incidents.incident import Effect, Incident, Subject, Weighed
+from kafkascope.reports.incidents.incident import Effect, Incident, Weighed, every
 from kafkascope.reports.incidents.signs import MOST_ROWS, Row, Signs, between
 from kafkascope.reports.vocabulary.finding_kinds import Severity
 from kafkascope.reports.vocabulary.incident_kinds import IncidentKind, Role
@@ -147,7 +147,7 @@ def _hung(signs: Signs, times: Sequence[Sequence[Held]], connection: int | None,
         certainty=Certainty.CERTAIN if client_id else Certainty.LIKELY,
         subjects=(
             *(signs.clients([client_id]) if client_id else ()),
-            *(Subject(Role.TOPIC, topic) for topic in sorted({one.topic for one in found})),
+            *every(Role.TOPIC, sorted({one.topic for one in found})),
         ),
         started=since,
         ended=until,

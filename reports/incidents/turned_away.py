@@ -12,7 +12,7 @@ from kafkascope.reports.columns.name_lists import listed
 from kafkascope.reports.columns.text import address, counted
 from kafkascope.reports.columns.words import clock
 from kafkascope.reports.incidents import oversized, too_old
-from kafkascope.reports.incidents.incident import Incident, Subject, Weighed
+from kafkascope.reports.incidents.incident import Incident, Subject, Weighed, every
 from kafkascope.reports.incidents.signs import Row, Signs
 from kafkascope.reports.vocabulary.finding_kinds import Severity
 from kafkascope.reports.vocabulary.incident_kinds import IncidentKind, Role
@@ -169,8 +169,7 @@ def _too_many(signs: Signs, one: TurnedAway, working: Sequence[Row]) -> Incident
 
 
 def _subjects(signs: Signs, one: TurnedAway) -> tuple[Subject, ...]:
-    clients = (Subject(Role.CLIENT, name) for name in one.names)
-    return (*clients, Subject(Role.HOST, one.client), *signs.broker(signs.where(one.place)))
+    return (*every(Role.CLIENT, one.names), Subject(Role.HOST, one.client), *signs.broker(signs.where(one.place)))
 
 
 def _explained(signs: Signs, one: TurnedAway) -> frozenset[str]:

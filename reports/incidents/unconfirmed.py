@@ -15,7 +15,7 @@ from kafkascope.reports.columns.name_lists import listed
 from kafkascope.reports.columns.text import address, counted
 from kafkascope.reports.columns.words import clock
 from kafkascope.reports.incidents.going_on import GoingOn
-from kafkascope.reports.incidents.incident import EVIDENCE_SHOWN, Effect, Incident, Subject, Weighed, in_words
+from kafkascope.reports.incidents.incident import EVIDENCE_SHOWN, Effect, Incident, Weighed, every, in_words
 from kafkascope.reports.incidents.signs import Row, Signs
 from kafkascope.reports.vocabulary.finding_kinds import Severity
 from kafkascope.reports.vocabulary.incident_kinds import IncidentKind, Role
@@ -118,7 +118,7 @@ def _refused(signs: Signs, one: Unconfirmed) -> Incident:
         certainty=Certainty.LIKELY,
         subjects=(
             *signs.clients([one.name]),
-            *(Subject(Role.TOPIC, topic) for topic in topics[:EVIDENCE_SHOWN]),
+            *every(Role.TOPIC, topics[:EVIDENCE_SHOWN]),
             *signs.broker(signs.where(one.place), since),
         ),
         started=since,

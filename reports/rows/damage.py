@@ -14,6 +14,7 @@ from kafkascope.decoders import DecodeError, apis, decode_request, decode_respon
 from kafkascope.decoders.limits import DEFAULT, Limits
 from kafkascope.decoders.tape import Status, Tape
 from kafkascope.reports.columns.faults import fault
+from kafkascope.reports.columns.text import counted
 from kafkascope.reports.rows.bodies import Bodies
 from kafkascope.reports.vocabulary.issue_kinds import INTERNAL_ERROR
 from kafkascope.sniffer.columns import I64, NO_TIME, Bool, Exchanges, Kind
@@ -120,7 +121,7 @@ class DamageReader:
         suspects = [_suspects(side, exchanges) for side in sides]
         # In order of exchanges, and requests first: so the frames explained are the same however batches are cut.
         pairs = sorted((index, number) for number, some in enumerate(suspects) for index in some.tolist())
-        counted: dict[tuple[str, int], tuple[list[int], list[str]]] = {}
+        by_kind: dict[tuple[str, int], tuple[list[int], list[str]]] = {}
         for index, number in pairs:
             side = sides[number]
             try:
@@ -131,10 +132,10 @@ class DamageReader:
             if partial is not None:
                 parts[side.name][index] = partial
             if kind is not None:
-                where, details = counted.setdefault((kind, number), ([], []))
+                where, details = by_kind.setdefault((kind, number), ([], []))
                 where.append(index)
                 details.append(detail)
-        for (kind, number), (where, details) in counted.items():
+        for (kind, number), (where, details) in by_kind.items():
             found.count(sides[number], np.array(where), kind, details, np.arange(len(where)))
         for side in sides:
             _unknown(side, exchanges, found)
@@ -169,7 +170,7 @@ class DamageReader:
             return "body_too_large", detail, None
         if status == Status.LEFT_OVER:
             left = int(side.end[index] - side.tape.stopped_at[index])
-            return "bytes_left_over", f"{left} byte{'' if left == 1 else 's'} left over behind the last field", None
+            return "bytes_left_over", f"{counted(left, 'byte')} left over behind the last field", None
         error, partial = self._partial(side, exchanges, index)
         if error is None:
             offset = int(side.tape.stopped_at[index] - side.start[index])

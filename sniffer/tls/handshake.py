@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-CLIENT_HELLO, SERVER_HELLO, ENCRYPTED_EXTENSIONS, CERTIFICATE, FINISHED, KEY_UPDATE = 1, 2, 8, 11, 20, 24
+CLIENT_HELLO, SERVER_HELLO, ENCRYPTED_EXTENSIONS, CERTIFICATE, KEY_UPDATE = 1, 2, 8, 11, 24
 MESSAGE_HEADER = 4  # bytes: type, length
 MOST_EXTENSIONS = 200  # of a hello that are looked at
 RETRY = bytes.fromhex("cf21ad74e59a6111be1d8c021e65b891c2a211167abb8c5e079e09e2c8a8339c")
 """Random of a HelloRetryRequest, by which it differs from a ServerHello (RFC 8446, 4.1.3)."""
-_SERVER_NAME, _ALPN, _ENCRYPT_THEN_MAC, _EARLY_DATA, _VERSIONS, _PRE_SHARED_KEY = 0, 16, 22, 42, 43, 41
+_SERVER_NAME, _ALPN, _ENCRYPT_THEN_MAC, _EARLY_DATA, _VERSIONS = 0, 16, 22, 42, 43
 
 VERSIONS = {0x0300: "SSL 3.0", 0x0301: "TLS 1.0", 0x0302: "TLS 1.1", 0x0303: "TLS 1.2", 0x0304: "TLS 1.3"}
 TLS_1_2, TLS_1_3 = 0x0303, 0x0304
@@ -63,7 +63,6 @@ class ClientHello:
     server_name: str | None
     alpn: tuple[str, ...]  # protocols above TLS, of which the server may choose one
     early_data: bool
-    pre_shared_key: bool
 
     @property
     def offers_http(self) -> bool:
@@ -81,7 +80,6 @@ class ServerHello:
     suite: int
     alpn: str | None  # in TLS 1.2; later it is encrypted
     encrypt_then_mac: bool
-    pre_shared_key: bool
 
     @property
     def is_retry(self) -> bool:
@@ -145,7 +143,6 @@ def client_hello(body: bytes) -> ClientHello | None:
         _name(extensions),
         _protocols(extensions),
         _EARLY_DATA in extensions,
-        _PRE_SHARED_KEY in extensions,
     )
 
 
@@ -169,7 +166,6 @@ def server_hello(body: bytes) -> ServerHello | None:
         suite,
         next(iter(_protocols(extensions)), None),
         _ENCRYPT_THEN_MAC in extensions,
-        _PRE_SHARED_KEY in extensions,
     )
 
 

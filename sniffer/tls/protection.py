@@ -24,9 +24,6 @@ class Protection(Protocol):
     least_overhead: int
     """Bytes of a record on the wire beyond its content, header included, at the least."""
 
-    is_exact: bool
-    """Whether no record has more."""
-
     def open(self, sequence: int, header: bytes, fragment: bytes) -> tuple[int, bytes] | None:
         """Type and content of a record; None if it was not protected with these keys and this sequence number."""
 
@@ -75,8 +72,6 @@ def pseudorandom(secret: bytes, label: bytes, seed: bytes, length: int, algorith
 class Protection13(Shared):
     """TLS 1.3: one traffic secret (RFC 8446, 5.2 and 7.3)."""
 
-    is_exact = True  # but for padding, which nobody uses
-
     def __init__(self, suite: Suite, secret: bytes) -> None:
         self._suite = suite
         self._secret = secret
@@ -121,8 +116,6 @@ def protections12(
 class Aead12(Shared):
     """TLS 1.2 with an AEAD: a nonce out of the record (GCM, CCM) or out of the sequence number (ChaCha20)."""
 
-    is_exact = True
-
     def __init__(self, suite: Suite, key: bytes, iv: bytes) -> None:
         self._aead = _aead(suite, key)
         self._iv = iv
@@ -148,8 +141,6 @@ class Aead12(Shared):
 
 class Cbc12(Shared):
     """TLS 1.2 with AES-CBC and HMAC, in the order of RFC 5246 or (encrypt then MAC) of RFC 7366."""
-
-    is_exact = False  # padding
 
     def __init__(self, suite: Suite, key: bytes, mac: bytes, encrypt_then_mac: bool) -> None:
         assert suite.mac is not None

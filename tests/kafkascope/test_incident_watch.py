@@ -7,7 +7,6 @@ import json
 import os
 import queue
 import threading
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import cache, partial
@@ -34,6 +33,7 @@ from kafkascope.sniffer.units import SECOND_NS
 from kafkascope.spool import Spool
 from tests.kafkascope.conftest import Command
 from tests.paths import PCAPS
+from tests.patience import PATIENCE_S, wait_until
 
 KILLED = str(PCAPS / "broker-killed" / "capture.pcap.gz")
 PAUSED = str(PCAPS / "broker-paused" / "capture.pcap.gz")
@@ -123,10 +123,9 @@ def test_of_a_pipe_it_is_told_while_it_goes_on(tmp_path: Path) -> None:
         """Chunk after chunk, each when the one before has been read."""
         with pipe.open("wb", buffering=0) as file:
             written.append(file.write(chunks[0]))
-            reading = opened.get()
+            reading = opened.get(timeout=PATIENCE_S)
             for chunk in chunks[1:]:
-                while reading.capture.bytes_read < sum(written):
-                    time.sleep(0.001)
+                wait_until(lambda: reading.capture.bytes_read >= sum(written), "the chunk before is read")
                 written.append(file.write(chunk))
 
     writer = threading.Thread(target=write, daemon=True)
@@ -135,7 +134,8 @@ def test_of_a_pipe_it_is_told_while_it_goes_on(tmp_path: Path) -> None:
     with Reading([str(pipe)], options, in_step=True) as reading:
         opened.put(reading)
         found = [(len(written), news) for news in looks(reading, options, lambda line: None, lambda: next(seconds))]
-    writer.join()
+    writer.join(PATIENCE_S)
+    assert sum(written) == len(whole), "the pipe was closed before all was written"
     [down] = [(place, one) for place, news in found for one in news if one.incident.kind == IncidentKind.BROKER_DOWN]
     assert down[0] < len(chunks) - 2
     assert down[1].incident.subjects == of_file(KILLED)[0].subjects

@@ -25,6 +25,7 @@ from kafkascope.sniffer.sources.files import Capture
 from tests.kafkascope.conftest import Command
 from tests.needs import needs_java
 from tests.paths import PCAPS, ROOT
+from tests.patience import wait_until
 
 CAPTURE = PCAPS / "eager-three-joins" / "capture.pcap"
 HANDLERS: dict[signal.Signals, Any] = {signal.SIGINT: signal.default_int_handler, signal.SIGTERM: signal.SIG_DFL}
@@ -199,8 +200,7 @@ def test_what_a_killed_run_left_is_removed_by_the_next(tmp_path: Path, temporary
         time.sleep(0.01)  # polls another process; what is tested does not depend on it
     (os.killpg if killed == "all" else os.kill)(process.pid, signal.SIGKILL)
     process.communicate()
-    while of_session(process.pid):
-        time.sleep(0.01)  # the same
+    wait_until(lambda: not of_session(process.pid), "all processes of the session end")
     assert any(out.glob(".staging-*"))
     assert len(list(temporary.iterdir())) == 2  # of the JVM, and of the process that its daemon is forked of
     assert len(list(temporary.glob("*/log"))) == len(list(temporary.glob("*/prepared"))) == 1

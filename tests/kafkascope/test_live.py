@@ -29,7 +29,7 @@ from kafkascope.out.stored import stored
 from kafkascope.sniffer.sources.cutting import CUT_BYTES
 from tests.needs import needs, needs_network_namespaces
 from tests.paths import ROOT
-from tests.patience import PATIENCE_S
+from tests.patience import PATIENCE_S, wait_until
 
 BIN = Path(sys.executable).parent
 CLIENTS = (sys.executable, "-m", "tests.kafkascope.live_clients")
@@ -312,9 +312,7 @@ def ended(process: subprocess.Popen[bytes], number: int) -> tuple[list[dict[str,
 
 def end_tcpdump(tcpdump: subprocess.Popen[bytes], capture: Path, packets: int) -> None:
     """End it when it has written as many packets: a signal loses what it has not yet taken from the kernel."""
-    end = time.monotonic() + PATIENCE_S
-    while kafkascope.read(str(capture)).summary["packets"] < packets and time.monotonic() < end:
-        time.sleep(0.1)
+    wait_until(lambda: kafkascope.read(str(capture)).summary["packets"] >= packets, "tcpdump writes all packets")
     tcpdump.send_signal(signal.SIGINT)
     tcpdump.communicate(timeout=PATIENCE_S)
 
@@ -594,8 +592,8 @@ def test_tables_that_were_rolled_are_whole_when_it_is_killed_and_go_on_as_a_run_
     sniff = host.start(*SNIFF_WITHOUT_LATE_IMPORTS, "--iface", "lo", "--tables", str(out), "--every", "1s")
     assert b"listening on lo, as nobody;" in line_of(sniff.stderr)
     clients, _ = host.clients("produce")
-    while b" 0 packets" in line_of(sniff.stdout) or not stored(str(out)).summary["exchanges"]:
-        pass
+    while b" 0 packets" in (line := line_of(sniff.stdout)) or not stored(str(out)).summary["exchanges"]:
+        assert line, "it ended before there were tables with exchanges"
     sniff.kill()
     _, remarks = sniff.communicate(timeout=PATIENCE_S)
     assert b"late import" not in remarks

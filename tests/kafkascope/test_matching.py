@@ -40,6 +40,7 @@ def test_connections_are_the_streams_of_wireshark(name: str) -> None:
     of = {number: stream for stream in streams.values() for number in stream}
     read = kafkascope.read(path)
     exchanges, connections = read.arrow("exchanges").select(CARRIED), read.arrow("connections")
+    assert exchanges.num_rows
     for connection in pc.unique(exchanges["connection"]).to_pylist():
         mine = exchanges.filter(pc.equal(exchanges["connection"], connection))
         assert chosen(path, Matching(mine, connections, alone=False)) == of[connection]

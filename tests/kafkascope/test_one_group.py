@@ -161,6 +161,7 @@ def test_explanations_have_trigger_certainty_packets_and_members(
 def test_every_rebalance_of_a_group_can_be_explained() -> None:
     for name in ("rebalance-storm", "killed-silent", "kip848"):
         capture = story(name)
+        assert len(capture.rebalances), name
         for row in capture.rebalances.to_dict("records"):
             told = str(capture.group(row["group_id"]).explain(row["to_generation"]))
             assert f"Trigger: {row['trigger']}" in told

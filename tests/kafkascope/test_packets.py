@@ -46,7 +46,9 @@ def sent() -> dict[str, list[tuple[int, int]]]:
 def test_each_packet_of_a_client_is_in_the_request_whose_bytes_it_has(capture: kafkascope.Capture) -> None:
     ends = capture.connections.assign(end=[*map(address, capture.connections.client, capture.connections.client_port)])
     connection = ends.set_index("end").connection
-    for end, packets in list(sent().items())[:6]:
+    some = list(sent().items())[:6]
+    assert len(some) == 6
+    for end, packets in some:
         requests = capture.exchanges[capture.exchanges.connection == connection[end]]
         for number, length in packets[:8]:
             found = capture.packet(number)

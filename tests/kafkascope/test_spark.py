@@ -58,6 +58,7 @@ from tests.kafkascope.conftest import Command
 from tests.kafkascope.test_decode_as import CAPTURES, PORT, plain
 from tests.needs import needs_java
 from tests.paths import PCAPS, ROOT
+from tests.patience import wait_until
 from tests.sniffer.sources.written_captures import capture_of
 from tests.sniffer.tcp_conversation import SECOND, Conversation
 
@@ -408,8 +409,7 @@ def test_a_run_that_is_asked_to_stop_leaves_nothing(
         yield
 
     def wait_for_the_task() -> None:
-        while not began.exists():
-            pass
+        wait_until(began.exists, "the task begins")
         stop.set()
 
     monkeypatch.setattr(tasks, "write_tables", endless)

@@ -32,6 +32,7 @@ def wrapped(folder: Path, headers: Packet) -> str:
 )
 def test_it_tells_what_is_inside(tmp_path: Path, headers: Packet) -> None:
     found, plain = kafkascope.read(wrapped(tmp_path, headers), records=True), kafkascope.read(STORY, records=True)
+    assert plain.arrow("records").num_rows
     for table in plain.tables:
         rows = plain.arrow(table)
         assert rows.num_rows == found.arrow(table).num_rows

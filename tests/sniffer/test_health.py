@@ -516,7 +516,9 @@ def test_sums_of_spans_are_those_of_the_connection() -> None:
         connections.feed(batch)
     list(connections.finish())
     spans = connections.spans()
-    for one in connections.ended():
+    ended = list(connections.ended())
+    assert ended
+    for one in ended:
         of = spans[spans["connection"] == one.connection]
         assert of["packets"].sum() == one.packets
         assert of["bytes"].sum() == one.source_bytes + one.target_bytes

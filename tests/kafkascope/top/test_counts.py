@@ -123,7 +123,9 @@ def test_percentiles_are_those_of_exchanges_that_do_not_wait() -> None:
 def test_errors_have_names() -> None:
     counts, errors = counted(STORM), kafkascope.read(STORM).errors
     for kind, column in ((BROKERS, "broker"), (GROUPS, "group_id"), (APIS, "api")):
-        for name in errors[column].dropna().unique():
+        names = errors[column].dropna().unique()
+        assert len(names), kind
+        for name in names:
             detail = counts.detail(kind, name)
             assert detail is not None
             assert dict(detail.errors) == Counter(errors[errors[column] == name].error)

@@ -3,7 +3,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafkascope.reports.columns.name_lists import by_topic, in_words, listed, ranges
+from kafkascope.reports.columns.name_lists import by_topic, in_words, listed, named, ranges
 
 
 def test_partitions_are_ranges_by_topic() -> None:
@@ -26,6 +26,11 @@ def test_the_order_of_partitions_does_not_matter(partitions: set[tuple[str, int]
     names = [f"{topic}-{number}" for topic, number in partitions]
     assert by_topic(names) == by_topic(sorted(names, reverse=True))
     assert {topic for topic, _ in by_topic(names)} == {topic for topic, _ in partitions}
+
+
+def test_one_or_several_of_a_noun() -> None:
+    assert named("group", {"a"}) == "group a"
+    assert named("group", {"b", "a"}) == "groups a, b"
 
 
 def test_names_that_are_only_counted() -> None:

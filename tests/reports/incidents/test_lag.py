@@ -76,6 +76,12 @@ def behind(*of_spans: int, writes: float = 100) -> list[Row]:
         (behind(0, 100, 50, 40, 200), False),
         (behind(0, 100, 100, 100, 200), False),
         (behind(0, 100, 50, 40, 140, 200), False),
+        (lags(4, 34), True),
+        (lags(4, 33), False),  # ten seconds of writing
+        (lags(3, 99, width=20), False),
+        (lags(4, 99, width=9), False),  # for how long
+        (lags(5, 0), False),
+        (lags(5, 99, writes=0), False),
     ],
 )
 def test_lag_that_grows_from_span_to_span_by_ten_seconds_of_writing(rows: list[Row], told: bool) -> None:
@@ -104,21 +110,6 @@ def test_what_was_before_the_latest_rebalance_is_another_matter(started: float |
     left = rebalance("member_left", 2, started)
     of_kind = [one for one in found(lag=lags(spans=9), rebalances=[left]) if one.kind == "consumer_lagging"]
     assert [seconds(one.started) for one in of_kind] == ([] if since is None else [since])
-
-
-@pytest.mark.parametrize(
-    ("rows", "told"),
-    [
-        (lags(4, 34), True),
-        (lags(4, 33), False),  # ten seconds of writing
-        (lags(3, 99, width=20), False),
-        (lags(4, 99, width=9), False),  # for how long
-        (lags(5, 0), False),
-        (lags(5, 99, writes=0), False),
-    ],
-)
-def test_lag_begins_exactly_at_its_thresholds(rows: list[Row], told: bool) -> None:
-    assert [one.kind for one in found(lag=rows)] == ["consumer_lagging"] * told
 
 
 def test_a_group_that_does_not_commit_is_behind_for_another_reason() -> None:

@@ -47,7 +47,9 @@ def test_the_first_of_each_row_is_an_exchange_with_that_error() -> None:
         (row["connection"], row["number"]): (row["response_packet"], row["error"])
         for row in tables["exchanges"].to_pylist()
     }
-    for row in of_capture("rebalance-storm").to_pylist():
+    rows = of_capture("rebalance-storm").to_pylist()
+    assert rows
+    for row in rows:
         assert answers[row["first_connection"], row["first_number"]] == (row["first_packet"], row["error"])
 
 

@@ -61,7 +61,9 @@ def test_tasks_that_have_some_keys_each_make_the_same_tables(view: str, capture:
     rows = observed(make(), capture)
     task = dictionary_codes(rows[make().key])[0] % 3
     of_tasks = [make().result(rows.filter(pa.array(task == number)), Known()) for number in (2, 0, 1)]
-    for name, whole in result_of(view, capture).items():
+    results = result_of(view, capture)
+    assert results
+    for name, whole in results.items():
         together = pa.concat_tables(made[name] for made in of_tasks if name in made)
         assert ordered(name, together).equals(ordered(name, whole))
 

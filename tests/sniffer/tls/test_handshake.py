@@ -16,12 +16,7 @@ ANSWER = b"\x03\x03" + bytes(range(32)) + b"\0" + b"\x13\x02\0" + bytes.fromhex(
 def test_a_clients_hello() -> None:
     hello = hs.client_hello(HELLO)
     assert hello is not None
-    assert (hello.random, hello.session, hello.early_data, hello.pre_shared_key) == (
-        bytes(range(32)),
-        b"\x09",
-        True,
-        False,
-    )
+    assert (hello.random, hello.session, hello.early_data) == (bytes(range(32)), b"\x09", True)
     assert hello.server_name == "kafka-1.x"
     assert (hello.alpn, hello.offers_http) == ((), False)
 

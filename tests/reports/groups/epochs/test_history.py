@@ -80,6 +80,7 @@ def test_epochs_are_those_that_the_broker_logged(story: str) -> None:
     truth, found = logged(story), rebalances(story)
     # A member that stepped out and did not come back: when nobody else is there, nothing shows that its session ended.
     unseen = {key for key, each in truth.items() if not each["members"] and each["cause"] == "session_timeout"}
+    assert found
     assert found.keys() <= truth.keys()
     assert truth.keys() - found.keys() <= unseen
 
@@ -124,7 +125,9 @@ def test_times_are_those_of_the_broker(story: str) -> None:
 
 @pytest.mark.parametrize("story", STORIES)
 def test_events_have_names_that_are_explained(story: str) -> None:
-    for log in logs_of(story).values():
+    logs = logs_of(story)
+    assert logs
+    for log in logs.values():
         fit_the_tables(by_protocol(log))
 
 
@@ -150,13 +153,16 @@ def cut(log: GroupLog, how: str, dice: random.Random) -> GroupLog:
 @pytest.mark.parametrize("story", STORIES)
 def test_what_is_certain_is_right_in_partial_views_too(story: str, how: str) -> None:
     truth = logged(story)
+    told = 0
     for seed in range(3):
         print("seed", seed)
         for group, log in logs_of(story).items():
             for rebalance in by_protocol(cut(log, how, random.Random(f"{story} {how} {group} {seed}"))).rebalances:
+                told += 1
                 known = truth.get((group, rebalance.to_generation))
                 if known is not None and rebalance.certainty == Certainty.CERTAIN:
                     assert rebalance.trigger in (known["cause"], _SAME.get(known["cause"])), rebalance
+    assert told
 
 
 def test_phases_of_a_group_that_migrates_and_returns() -> None:
