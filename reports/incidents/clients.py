@@ -10,6 +10,7 @@ from kafkascope.reports.columns.name_lists import listed
 from kafkascope.reports.columns.words import clock, duration
 from kafkascope.reports.incidents import impatient, restarts, same_address, too_old, turned_away, unconfirmed
 from kafkascope.reports.incidents.client_causes import LOOK_AT, Beside
+from kafkascope.reports.incidents.connects import listeners
 from kafkascope.reports.incidents.incident import Effect, Incident, Subject, Weighed, in_words
 from kafkascope.reports.incidents.replication import HeldUp, held_up_between
 from kafkascope.reports.incidents.runs import in_runs
@@ -83,6 +84,13 @@ def told(signs: Signs) -> Iterator[Incident]:
         for one in signs.once(same_address.shared)
         for name in one.clients
         for host in signs.hosts_of.get(name, ())
+    }
+    known |= {
+        f"client {subject.name} ({host})"
+        for one in listeners(signs)
+        for subject in one.subjects
+        if subject.role == Role.CLIENT
+        for host in signs.hosts_of.get(subject.name, ())
     }
     known |= {f"client {one.who}" for one in signs.once(too_old.found)}
     known |= {f"client {one.name} ({one.host})" for one in signs.once(unconfirmed.found)}

@@ -97,7 +97,7 @@ def losses(signs: Signs) -> list[Loss]:
     whose session ended while their group rebalanced for another reason: as with a process that is killed, and
     replaced at once.
     """
-    of_brokers = [one for one in signs.once(outages) if one.gone]
+    of_brokers = signs.once(outages)
     joins_on = {
         (group_of(finding), name): finding["since"]
         for finding in signs.findings
@@ -171,7 +171,7 @@ def _by_coordinator(signs: Signs, of_brokers: Sequence[Outage], loss: Loss) -> b
     group, at = loss.rebalance["group_id"], loss.rebalance["started"]
     for outage in of_brokers:
         if outage.covers(at, signs.end):
-            since = outage.started - (loss.last_word or 0)  # it spoke last, when it went
+            since = outage.started - (loss.last_word or outage.started)  # it spoke last, when it went
             if -SECOND_NS <= since <= _FINDS_IT_NS and signs.coordinates(outage.host, group, outage.started):
                 return True
             for event in between(signs.events_of_group(group), outage.started, at + SECOND_NS):

@@ -19,6 +19,7 @@ from tests.reports.incidents.tables_of import (
     at,
     connection,
     event,
+    finding,
     found,
     listed,
     names,
@@ -42,6 +43,15 @@ def test_an_advertised_address_at_which_nobody_listens() -> None:
     )
     unanswered = only(connections=[*refused(2), *refused(3, "unanswered")[2:]], cluster_events=BROKERS)
     assert "refused or not answered" in unanswered.headline
+
+
+def test_who_tries_it_again_and_again_is_no_storm_of_its_own() -> None:
+    churn = finding("connection_churn", f"client c1 ({H1})", "t", 20, 22, weight=0.9)
+    tables = {"connections": [connection(1, client_id="c1", opened=1), *refused()], "findings": [churn]}
+    assert [one.kind for one in found(**tables)] == ["connection_storm"]
+    one = only(**tables, cluster_events=BROKERS)
+    assert one.kind == "unreachable_listener"
+    assert one.findings == {churn["id"]}
 
 
 @pytest.mark.parametrize(

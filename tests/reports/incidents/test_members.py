@@ -16,6 +16,7 @@ from tests.reports.incidents.tables_of import (
     BROKERS,
     H1,
     H2,
+    HELD,
     IN_GROUP,
     Row,
     at,
@@ -418,6 +419,14 @@ def test_who_spoke_until_its_coordinator_went_is_the_brokers_incident(went: floa
     assert len(lost(**tables, group_events=[found_it, SILENT])) == 1 + its_own
     elsewhere = found_it | {"detail": f"{B1}:9092 (node 1)"}
     assert len(lost(**tables, group_events=[elsewhere, SILENT])) == 2
+
+
+def test_nobody_is_lost_while_its_coordinator_stands_still() -> None:
+    found_it = group_event("coordinator_found", 1, detail=f"{B2}:9092 (node 2)")
+    tables = {"silences": [silence(B2, 30.5, 55, **HELD)], "cluster_events": BROKERS}
+    (one,) = lost(**tables, group_events=[found_it])  # when it was heard last is not known
+    assert one.kind == "broker_stalled"
+    assert len(lost(**tables, group_events=[found_it | {"detail": f"{B1}:9092 (node 1)"}])) == 2
 
 
 def test_what_it_cost_is_told() -> None:
