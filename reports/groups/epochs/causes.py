@@ -346,10 +346,13 @@ class _Search:
         anew = sorted({topic for at, topic in self.walk.made_anew if self.row.started <= at <= self.until})
         if not anew:
             return False
-        self.verdict.lost = dict.fromkeys(anew, (self.row.started, self.until))
         text = f"{listed(anew)} {'has' if len(anew) == 1 else 'have'} another id than before: deleted and made anew"
+        return self._by_lost_topics(anew, text, Strength.DIFFERS)
+
+    def _by_lost_topics(self, lost: Iterable[str], text: str, strength: Strength) -> bool:
+        self.verdict.lost = dict.fromkeys(lost, (self.row.started, self.until))
         at, packet = self.row.started, _packet(self.row)
-        self.verdict.cause = Cause.weighed(Trigger.TOPIC_PARTITIONS_CHANGED, at, packet, text, Strength.DIFFERS)
+        self.verdict.cause = Cause.weighed(Trigger.TOPIC_PARTITIONS_CHANGED, at, packet, text, strength)
         return True
 
     def _new_partitions(self) -> bool:
@@ -402,11 +405,7 @@ class _Search:
         lost = {topic_of(each) for each in before} - {topic_of(each) for each in after}
         if not lost or not self._complete() or self.walk.protocol == STREAMS:
             return False
-        self.verdict.lost = dict.fromkeys(lost, (self.row.started, self.until))
-        text = f"nobody has partitions of {listed(lost)} any more"
-        at, packet = self.row.started, _packet(self.row)
-        self.verdict.cause = Cause.weighed(Trigger.TOPIC_PARTITIONS_CHANGED, at, packet, text, Strength.LEFT_OVER)
-        return True
+        return self._by_lost_topics(lost, f"nobody has partitions of {listed(lost)} any more", Strength.LEFT_OVER)
 
     def _pattern(self) -> bool:
         """A member with a pattern gets partitions of a topic of which it had none: the pattern was looked up again."""
