@@ -8,7 +8,7 @@ import shutil
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pyarrow as pa
@@ -23,12 +23,20 @@ SHARE_OF_FREE_SPACE = 2
 
 _NO_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 
+_WRITTEN_BYTES = 1 << 20
+"""Rows of a table are written when they are so many, as who looks at it takes as long for a few as for many."""
+
+_PARTS_OF_QUOTA = 64
+"""Rows are written when they are such a part of the quota at the latest, so that what fits into it is kept."""
+
 
 @dataclass(slots=True)
-class _Written:
-    """What was kept of one table."""
+class _Kept:
+    """What is kept of one table."""
 
-    bytes: int = 0
+    held: list[pa.Table] = field(default_factory=list)  # rows that are not written yet
+    held_bytes: int = 0
+    bytes: int = 0  # on disk, as the rows below
     rows: int = 0
     rows_left_out: int = 0
     is_full: bool = False
@@ -52,28 +60,25 @@ class Spool:
         self._directory = directory
         free = shutil.disk_usage(self._directory).free
         self._quota = (free // SHARE_OF_FREE_SPACE if quota_bytes is None else quota_bytes) // share_of
-        self._tables: dict[str, _Written] = {}
+        self._at_once = min(_WRITTEN_BYTES, self._quota // _PARTS_OF_QUOTA)
+        self._tables: dict[str, _Kept] = {}
         # Arrow streams of those on their way, which can be read behind each of their batches.
         self._open: dict[str, tuple[pa.NativeFile, pa.ipc.RecordBatchStreamWriter]] = {}
 
     def write(self, tables: Mapping[str, pa.Table]) -> None:
         """Append rows. Raises OSError, as finish does, unless it is that there is no more room."""
-        with self._kept():
-            for name, rows in tables.items():
-                if name not in self._tables:
-                    file = pa.OSFile(self._path(name), "wb")
-                    self._open[name] = file, pa.ipc.new_stream(file, SCHEMAS_WITH_VIEWS[name])
-                    self._tables[name] = _Written()
-                table = self._tables[name]
-                if not table.is_full and self._append(name, table, rows):
-                    table.rows += len(rows)
-                else:
-                    table.is_full = True
-                    table.rows_left_out += len(rows)
+        for name, rows in tables.items():
+            table = self._tables.setdefault(name, _Kept())
+            table.held.append(rows)
+            table.held_bytes += rows.nbytes
+            if table.held_bytes > self._at_once:
+                self._write_held(name)
 
     def finish(self) -> None:
         """No more rows come."""
-        with self._kept():
+        for name in self._tables:
+            self._write_held(name)
+        with self._room_told():
             for name, (file, stream) in self._open.items():
                 if not self._tables[name].is_full:
                     stream.close()
@@ -92,12 +97,30 @@ class Spool:
                 )
 
     def table(self, name: str) -> pa.Table:
-        """The rows of one table, mapped from disk; empty if none were written."""
+        """The rows of one table, mapped from disk; empty if none were written. Raises OSError, as write does."""
+        if name in self._tables:
+            self._write_held(name)
         if name not in self._tables or not self._tables[name].rows:
             return SCHEMAS_WITH_VIEWS[name].empty_table()
         return pa.ipc.open_stream(pa.memory_map(self._path(name))).read_all()
 
-    def _append(self, name: str, table: _Written, rows: pa.Table) -> bool:
+    def _write_held(self, name: str) -> None:
+        table = self._tables[name]
+        if not table.held:
+            return
+        rows = table.held[0] if len(table.held) == 1 else pa.concat_tables(table.held).combine_chunks()
+        table.held, table.held_bytes = [], 0
+        with self._room_told():
+            if name not in self._open:
+                file = pa.OSFile(self._path(name), "wb")
+                self._open[name] = file, pa.ipc.new_stream(file, SCHEMAS_WITH_VIEWS[name])
+            if not table.is_full and self._append(name, table, rows):
+                table.rows += len(rows)
+            else:
+                table.is_full = True
+                table.rows_left_out += len(rows)
+
+    def _append(self, name: str, table: _Kept, rows: pa.Table) -> bool:
         """Write rows, or nothing of them."""
         if sum(one.bytes for one in self._tables.values()) + rows.nbytes > self._quota:
             return False
@@ -113,7 +136,7 @@ class Spool:
         return True
 
     @contextmanager
-    def _kept(self) -> Iterator[None]:
+    def _room_told(self) -> Iterator[None]:
         try:
             yield
         except OSError as error:

@@ -113,9 +113,10 @@ def _by_others(rows: Sequence[Row], workers: Set[str], told: Sequence[tuple[int,
     Not in times that are told already.
     """
     present = [_who(row, workers) for row in rows]
+    orderly = [_triggers(row) <= _ORDERLY for row in rows]
     first = 0
     while first < len(rows):
-        last, found = _replaced_behind(rows, present, first)
+        last, found = _replaced_behind(rows, present, orderly, first)
         if found is not None and not any(
             since <= found.rows[-1]["started"] and found.rows[0]["started"] <= until for since, until in told
         ):
@@ -124,7 +125,7 @@ def _by_others(rows: Sequence[Row], workers: Set[str], told: Sequence[tuple[int,
 
 
 def _replaced_behind(
-    rows: Sequence[Row], present: Sequence[set[tuple[str, str]]], first: int
+    rows: Sequence[Row], present: Sequence[set[tuple[str, str]]], orderly: Sequence[bool], first: int
 ) -> tuple[int, _Deployment | None]:
     """By whom members of a generation were replaced in those behind it, and the place of the last one of these."""
     before, old = rows[first], present[first]
@@ -134,9 +135,8 @@ def _replaced_behind(
     found: tuple[int, _Deployment | None] = first, None
     for place in range(first + 1, min(first + 1 + _MOST_STEPS, len(rows))):
         row, now = rows[place], present[place]
-        triggers = {row["trigger"], *(also["trigger"] for also in row["contributing"] or ())}
         late = row["started"] is None or row["started"] - last > threshold("one_trouble") * SECOND_NS
-        if late or not triggers <= _ORDERLY:
+        if late or not orderly[place]:
             break
         last, gone, come = row["started"], old - now, now - old
         if len(gone) == len(come) >= threshold("deployed_members") and len(gone) > best:
@@ -152,6 +152,10 @@ def _replaced_behind(
             clients = sorted({*names[0], *names[1]})
             found = place, _Deployment(Certainty.GUESSED, words, clients, list(taken), evidence)
     return found
+
+
+def _triggers(row: Row) -> set[str]:
+    return {row["trigger"], *(also["trigger"] for also in row["contributing"] or ())}
 
 
 def _who(row: Row, workers: Set[str]) -> set[tuple[str, str]]:

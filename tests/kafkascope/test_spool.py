@@ -34,6 +34,19 @@ def test_rows_come_back_as_they_were_written() -> None:
     assert list(spool.issues()) == []
 
 
+def test_many_small_writes_are_few_batches_and_a_look_between_sees_them_all() -> None:
+    spool = Spool()
+    for _ in range(100):
+        spool.write({"issues": issues(2)})
+    assert spool.table("issues").equals(issues(200))
+    for _ in range(1500):
+        spool.write({"records": records(1), "issues": issues(1)})
+    spool.finish()
+    found = spool.table("issues")
+    assert (found.num_rows, found["kind"].num_chunks) == (1700, 2)
+    assert (spool.table("records").num_rows, spool.table("records")["value"].num_chunks) == (1500, 2)
+
+
 def test_a_table_that_exceeds_the_quota_keeps_its_first_rows() -> None:
     spool = Spool(quota_bytes=35_000)
     for _ in range(5):
