@@ -526,7 +526,7 @@ def read_here(
         return nullcontext(_Spooling(Spool(spool_bytes, place, share.of)))
 
     share = first_share(paths, options.session.limits.processes)
-    with Reading(paths, options, share=share, views_late=True) as reading:
+    with Reading(paths, options, share=share) as reading:
         made = read_all(reading, sinks)
     spool, summary = Spooled((spool for spool, _ in made), directory=directory), Summary()
     for _, one in made:

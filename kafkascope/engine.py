@@ -10,6 +10,7 @@ import functools
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -65,11 +66,18 @@ class EngineOptions:
     pseudonyms: Pseudonyms | None = None  # in the place of names, addresses and contents
     filter: Filter | None = None  # of exchanges; tables have the rows of those that pass, answers look at all
     views: frozenset[str] = field(default_factory=all_views)  # whose rows come out too, under the name of the view
+    views_at_once: frozenset[str] = frozenset()  # of these; rows of others come some batches later, in less time
 
-    def with_more(self, tables: frozenset[str], columns: frozenset[str], views: frozenset[str]) -> EngineOptions:
+    def with_more(
+        self, tables: frozenset[str], columns: frozenset[str], views: frozenset[str] = frozenset()
+    ) -> EngineOptions:
         """The same, with these tables, columns of exchanges, and rows of views too."""
         columns_too = None if self.exchange_columns is None else self.exchange_columns | columns
         return replace(self, tables=self.tables | tables, exchange_columns=columns_too, views=self.views | views)
+
+    def with_views_at_once(self, views: frozenset[str]) -> EngineOptions:
+        """The same, with the rows of these views too, as soon as there are any."""
+        return replace(self, views=self.views | views, views_at_once=self.views_at_once | views)
 
     @property
     def alone(self) -> EngineOptions:
@@ -129,14 +137,12 @@ class Engine:
     taken.
     """
 
-    def __init__(self, options: EngineOptions, *, view_bytes: int = 0) -> None:
-        """view_bytes: of tables, that wait until views are asked about them: for who needs rows of views in the end."""
+    def __init__(self, options: EngineOptions) -> None:
         self._session = Session(options.session)
         self._wanted = options.tables | {FIELDS_WITH_RECORDS}
-        self._views = _views(options.views)
-        needed = frozenset(name for view in self._views for name in view.needs)
-        self._unseen = _Unseen(needed)
-        self._view_bytes = view_bytes
+        at_once = options.views & options.views_at_once
+        self._waiting = [_Waiting(at_once, 0), _Waiting(options.views - at_once, VIEW_BYTES)]
+        needed = frozenset[str]().union(*(waiting.needed for waiting in self._waiting))
         columns = options.exchange_columns
         if columns is not None and "exchanges" in needed:
             columns |= frozenset(EXCHANGES.names)
@@ -279,32 +285,39 @@ class Engine:
         found = {name: table for name, table in tables.items() if name in self._wanted}
         if self._sieve is not None:
             found = self._sieve.sift(found, tables.get(AHEAD), endpoints)
-        if self._views:
-            self._unseen.add(tables, endpoints)
-            if self._unseen.bytes >= self._view_bytes:
-                found |= self._rows_of_views()
+        for waiting in self._waiting:
+            waiting.add(tables, endpoints)
+            if waiting.bytes >= waiting.enough:
+                found |= self._rows_of(waiting)
         return found
+
+    def rest_of_views(self) -> Tables:
+        """The rows of views that are still to come of all tables so far."""
+        return {name: rows for waiting in self._waiting for name, rows in self._rows_of(waiting).items()}
 
     def late(self) -> Iterator[Tables]:
         """What is known behind all tables: the last rows of views, and their faults."""
-        if rows := self._rows_of_views():
+        if rows := self.rest_of_views():
             yield rows
         if "issues" in self._wanted and len(self._faults_of_views):
             yield {"issues": issue_table(self._faults_of_views, self._origins)}
 
     def so_far(self) -> Iterator[Tables]:
-        """What `finish` would give now; the engine goes on as if this had not been asked."""
-        return copy.deepcopy(self).finish()
+        """What `finish` would give now; the engine goes on as if this had not been asked, but knows what views tell."""
+        ahead = copy.deepcopy(self)
+        rows = ahead.rest_of_views()
+        self.topic_names.merge(ahead.topic_names)
+        return chain([rows], ahead.finish())
 
     def _tables(self, completed: Completed, *, hurried: bool = False) -> Iterator[Tables]:
         self.endpoints = completed.endpoints
         for tables in self.decoded(completed, hurried=hurried):
             yield self.viewed(tables, completed.endpoints)
 
-    def _rows_of_views(self) -> Tables:
-        tables, ends = self._unseen.take()
+    def _rows_of(self, waiting: _Waiting) -> Tables:
+        tables, ends = waiting.take()
         found = {}
-        for view in self._views if tables else ():
+        for view in waiting.views if tables else ():
             rows, faults = observed(view, tables, ends)
             for issue in faults:
                 self._faults_of_views.add(issue)
@@ -332,20 +345,24 @@ class Engine:
         return Completed(exchanges, endpoints, spans, ended, issues)
 
 
-class _Unseen:
-    """Tables that views are still to be asked about, and the ends of the connections in them."""
+class _Waiting:
+    """Views, the tables that they are still to be asked about, and the ends of the connections in these."""
 
-    def __init__(self, needed: frozenset[str]) -> None:
+    def __init__(self, views: frozenset[str], enough: int) -> None:
+        """enough: bytes of tables, about which they are asked."""
+        self.views = _views(views)
+        self.needed = frozenset(name for view in self.views for name in view.needs)
+        self.enough = enough
         self.bytes = 0
-        self._needed = needed
         self._tables: dict[str, list[pa.Table]] = {}
         self._ends: dict[int, Endpoint] = {}
 
     def add(self, tables: Tables, ends: Mapping[int, Endpoint]) -> None:
-        for name in self._needed & tables.keys():
+        for name in self.needed & tables.keys():
             self._tables.setdefault(name, []).append(_with_times(tables[name]))
             self.bytes += tables[name].nbytes
-        self._ends.update(ends)
+        if self._tables:
+            self._ends.update(ends)
 
     def take(self) -> tuple[Tables, Mapping[int, Endpoint]]:
         """All of them, which are here no longer."""

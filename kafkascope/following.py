@@ -17,7 +17,7 @@ from contextlib import closing
 from dataclasses import replace
 
 from kafkascope.decoders.characters import safe_text
-from kafkascope.engine import VIEW_BYTES, Engine, EngineOptions
+from kafkascope.engine import Engine, EngineOptions
 from kafkascope.in_process import InThisProcess
 from kafkascope.interrupts import Interrupted, stoppable
 from kafkascope.out.output import PLAIN, Layout, Output, OutputError, Part
@@ -270,7 +270,7 @@ class Taken:
         if self._engine is None:
             if self._secrets is None and reader.format == "pcapng":
                 self._read_secrets()
-            self._engine = Engine(self.options, view_bytes=VIEW_BYTES)
+            self._engine = Engine(self.options)
         return self._engine
 
 

@@ -50,7 +50,7 @@ def analyze(
     output = Output(out, overwrite=overwrite, append=append, layout=Layout(microseconds, by_hour))
     stop = stop or threading.Event()
     share = EVERY_CONNECTION if is_uri(out) else first_share(paths, options.session.limits.processes)
-    with Reading(paths, options, share=share, views_late=True) as reading:
+    with Reading(paths, options, share=share) as reading:
 
         def produce(staging: str) -> tuple[Analysis, Sequence[Part]]:
             if output.earlier and not force:

@@ -106,7 +106,7 @@ _Labels = tuple[str, ...]
 
 def with_needed(options: EngineOptions) -> EngineOptions:
     """The options with what metrics look at, too."""
-    return options.with_more(_TABLES, _COLUMNS, _VIEWS)
+    return options.with_more(_TABLES, _COLUMNS).with_views_at_once(_VIEWS)
 
 
 class Metrics(Collector):

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from kafkascope.ahead import ahead
 from kafkascope.decoders.machine_code.progress import when_compiling
-from kafkascope.engine import VIEW_BYTES, Completed, Engine, EngineOptions, Facts, Tables
+from kafkascope.engine import Completed, Engine, EngineOptions, Facts, Tables
 from kafkascope.filters.fields import both_ends
 from kafkascope.losses import Loss
 from kafkascope.progress import ProgressBar
@@ -190,7 +190,6 @@ class Reading:
         expected: Mapping[str, Content] | None = None,
         joined: Joined | None = None,
         share: Share = EVERY_CONNECTION,
-        views_late: bool = False,
     ) -> None:
         """names_ahead: where a topic is known by id alone, look for its name in what is still to be read (of files).
 
@@ -199,7 +198,6 @@ class Reading:
         expected: what the files have, by path, if they were read before.
         joined: how they belong together, if they were compared before.
         share: the connections that the engine sees, if other processes read the files too: see `take_in`.
-        views_late: rows of views come some batches later, in less time.
         """
         self._paths = list(paths)
         self.is_stream = any(map(is_stream, self._paths))
@@ -218,9 +216,9 @@ class Reading:
         self._secrets = _secrets(options, self.capture.has_secrets, is_growing=self.is_stream)
         keys = self._secrets.keys if self._secrets else None
         session = replace(options.session, ranks=self.capture.ranks, keys=keys)
-        self._as_given, self._views_late = options, views_late
+        self._as_given = options
         self._options = replace(options, session=session, origins=self.capture.origins)
-        self._engine = Engine(self._options, view_bytes=VIEW_BYTES if views_late else 0)
+        self._engine = Engine(self._options)
         self._issues = IssueLog(clock_issues(self.joined.clocks) if self.joined else ())
         self._faults = IssueLog()
         self.other: Counter[str] = Counter()  # packets that were not TCP, by kind
@@ -258,7 +256,7 @@ class Reading:
         for tables, endpoints in self._beside(self._decoded()) if has_much_to_view else self._decoded():
             yield Batch(self._with_names(self._engine.viewed(tables, endpoints)), endpoints)
         for tables in self._engine.late():
-            yield Batch(tables, {})
+            yield Batch(self._with_names(tables), {})
         if self._share.of == 1 and (rows := self.last()):
             yield Batch(rows, {})
 
@@ -285,7 +283,6 @@ class Reading:
             expected=self.capture.contents,
             joined=self.joined,
             share=share,
-            views_late=self._views_late,
         )
 
     def take_in(self, facts: Facts, contents: Mapping[str, Content]) -> None:
@@ -530,6 +527,10 @@ class Listening:
     def so_far(self) -> Callable[[], Iterator[Tables]]:
         """The rows of all that is open, as if it ended now; what is to come goes on as if this had not been asked."""
         return self._engine.so_far
+
+    def rest_of_views(self) -> Tables:
+        """The rows of views that are still to come of all tables so far; whoever watches is told them too."""
+        return self._batch(self._engine.rest_of_views()).tables
 
     @property
     def is_partial(self) -> bool:

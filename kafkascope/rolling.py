@@ -139,6 +139,8 @@ class Rolling:
     def _state(self, *, is_over: bool) -> State:
         """The run with the rows so far; is_over: it has no more, and another one begins."""
         source, run = self._source, self._run
+        if is_over:
+            run.write(source.rest_of_views())
         run.end_part(source.packets - self._before)
         if is_over:
             self._before, self._run = source.packets, Run(source.options)

@@ -298,7 +298,7 @@ def _of_groups(least: EngineOptions, display: Display, filters: Filters) -> Engi
         raise WrongUse("--groups shows groups, not exchanges: of other options only --group, --json and -c go with it")
     from kafkascope.watching import VIEWS
 
-    return replace(least, views=VIEWS)
+    return least.with_views_at_once(VIEWS)
 
 
 def _of_stats(least: EngineOptions, display: Display, filters: Filters) -> EngineOptions:

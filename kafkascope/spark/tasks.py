@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from kafkascope.engine import ALL_TABLES, VIEW_BYTES, Engine, EngineOptions
+from kafkascope.engine import ALL_TABLES, Engine, EngineOptions
 from kafkascope.out.output import WITH_SECRETS, PartWriter
 from kafkascope.out.pipeline import Written
 from kafkascope.rehearsal import Rehearsal
@@ -187,7 +187,7 @@ def write_tables(batches: Iterable[pa.RecordBatch], staging: str, options: Engin
 
     with PartWriter(staging, first[0], WITH_SECRETS if options.reveal_secrets else frozenset()) as writer:
         written = Written(summary=writer.summary)
-        engine = Engine(options, view_bytes=VIEW_BYTES)
+        engine = Engine(options)
         remaining = _take_remarks(chain([first], rows), written)
         for segments in parcels.merged(remaining, _FEED_BYTES):
             for tables in engine.feed(segments):

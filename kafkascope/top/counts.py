@@ -439,7 +439,7 @@ class Counts:
 
 def with_needed(options: EngineOptions) -> EngineOptions:
     """The options with what is looked at here, too."""
-    return options.with_more(_TABLES, _COLUMNS, _VIEWS)
+    return options.with_more(_TABLES, _COLUMNS).with_views_at_once(_VIEWS)
 
 
 def follow(source: BatchSource, counts: Counts) -> None:

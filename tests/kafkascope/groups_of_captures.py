@@ -17,7 +17,7 @@ from tests.paths import PCAPS
 @cache
 def rows_of(story: str) -> tuple[pa.Table, dict[str, str]]:
     """The rows in the order in which they become known, and the names of topics by id."""
-    engine = Engine(EngineOptions(tables=frozenset(), views=frozenset({ROWS})))
+    engine = Engine(EngineOptions(tables=frozenset(), views=frozenset()).with_views_at_once(frozenset({ROWS})))
     tables: list[Tables] = []
     (file,) = (PCAPS / story).glob("capture.pcap*")
     with open_capture([str(file)], batch_bytes=20_000) as capture:

@@ -8,6 +8,7 @@ from itertools import count
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
@@ -104,6 +105,13 @@ def test_runs_that_are_full_follow_each_other_and_each_row_is_in_one(
     assert sum(run["packets"] for run in runs) == json.loads((whole / "summary.json").read_text())["packets"]
     for name in {path.name for path in (whole / "tables").iterdir()} & SCHEMAS.keys() - {"issues"}:
         assert table(out, name).equals(table(whole, name)), name
+    without_topics = ["ApiVersions", "Metadata", "Heartbeat", "JoinGroup"]
+    asked, answers = (pq.read_table(out / "tables" / name) for name in ("exchanges", "latency"))
+    asked = asked.filter(pc.field("api").isin(without_topics)).group_by("run").aggregate([([], "count_all")])
+    answers = answers.filter(pc.field("api").isin(without_topics) & (pc.field("part") == "total"))
+    answers = answers.group_by("run").aggregate([("count", "sum")])
+    assert answers.num_rows > 1  # what is told of a run is about the rows that it has
+    assert dict(zip(*answers.to_pydict().values(), strict=True)) == dict(zip(*asked.to_pydict().values(), strict=True))
 
 
 def test_what_was_met_in_one_run_is_told_of_that_run_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
