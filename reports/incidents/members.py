@@ -26,6 +26,7 @@ from kafkascope.reports.incidents.fates import (
 from kafkascope.reports.incidents.incident import Incident, every
 from kafkascope.reports.incidents.incident import in_words as outcome
 from kafkascope.reports.incidents.outages import Outage, outages
+from kafkascope.reports.incidents.planned import asked_for_the_gone
 from kafkascope.reports.incidents.runs import in_runs
 from kafkascope.reports.incidents.signs import Row, Signs, between, group_of
 from kafkascope.reports.incidents.stuck import AT_THE_RECORD, Beginning, beginnings, in_offsets
@@ -79,8 +80,15 @@ def _with_fates(signs: Signs) -> Iterator[tuple[Loss, Fate]]:
     of_brokers = [one for one in signs.once(outages) if one.gone]
     for loss, fate in zip(silent, fates(signs, silent, of_brokers), strict=True):
         known = loss.sure == Certainty.CERTAIN or (fate.settled and fate.kind == IncidentKind.CLIENT_DIED)
-        if known or not may_have_spoken(signs, loss):
+        if (known or not may_have_spoken(signs, loss)) and not tries_on(signs, loss, fate):
             yield loss, fate
+
+
+def tries_on(signs: Signs, loss: Loss, fate: Fate) -> bool:
+    """Whether a client asked on for a topic that was deleted (kafkajs, which sends no heartbeat then): it lives."""
+    ended = [seen.at for seen in fate.evidence if seen.at] if fate.kind == IncidentKind.CLIENT_DIED else []
+    asked = signs.once(asked_for_the_gone).get((loss.host or "", loss.client_id or ""), ())
+    return any(max([loss.since, *ended]) < at < loss.expelled for at in asked)
 
 
 def may_have_spoken(signs: Signs, loss: Loss) -> bool:

@@ -239,6 +239,22 @@ def _missed(signs: Signs, made: Iterable[Row]) -> tuple[tuple[Effect, ...], froz
     return tuple(effects), signs.explained(_OF_GONE, since, until, clients=names)
 
 
+def asked_for_the_gone(signs: Signs) -> dict[tuple[str, str], list[int]]:
+    """Some times at which clients, by address and client id, were told that a topic is not there: it was deleted."""
+    deleted = signs.once(topics_deleted)
+    told = [
+        row
+        for row in (signs.errors if deleted else ())
+        if row["error"] in _GONE and any(comes_of(row, one) for one in deleted.get(row["topic"] or "", ()))
+    ]
+    found: dict[tuple[str, str], list[int]] = defaultdict(list)
+    connections = signs.connections_by_number(sorted({row["first_connection"] for row in told}))
+    for row in told:
+        if (connection := connections.get(row["first_connection"])) is not None:
+            found[connection["client"], row["client_id"]].append(row["first"])
+    return found
+
+
 def comes_of(error: Row, deletion: Row) -> bool:
     """Whether an error about a topic comes of its deletion. A position may be missed long after the topic was."""
     until = deletion["answered"] + int(threshold("one_trouble") * SECOND_NS)
