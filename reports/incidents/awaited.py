@@ -69,8 +69,7 @@ class Awaited:
     @property
     def since(self) -> int:
         """When it ended, or was heard last."""
-        ends = [seen.at for seen in self.fate.evidence if seen.at is not None]
-        return max(ends) if self.fate.kind == IncidentKind.CLIENT_DIED and ends else self.loss.since
+        return self.fate.at(self.loss)
 
 
 def awaited(signs: Signs) -> Iterator[Incident]:
