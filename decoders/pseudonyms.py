@@ -3,6 +3,7 @@
 A pseudonym is as long as what it stands for, so it takes its place in a message: letters become letters, digits digits,
 by a shift that hangs on the key and on what stands before. So names stay different, and names that begin alike have
 pseudonyms that begin alike: a member's id with its client's. Lengths and beginnings in common are what is given away.
+A host's addresses for itself (127.0.0.0/8, ::1) stay, as they are of no host, and no other address becomes one.
 """
 
 from __future__ import annotations
@@ -122,6 +123,13 @@ class Pseudonyms:
         return first + (value - first + int.from_bytes(digest, "big")) % (last - first + 1)
 
     def _ipv4(self, address: str) -> str:
+        """Addresses of hosts for themselves stay; what would become one takes the place that they have free."""
+        if address.startswith("127."):
+            return address
+        made = self._shifted_ipv4(address)
+        return self._shifted_ipv4("127." + address.partition(".")[2]) if made.startswith("127.") else made
+
+    def _shifted_ipv4(self, address: str) -> str:
         """Each number becomes one with as many digits."""
         made, before = [], "4"
         for number in address.split("."):
@@ -131,6 +139,13 @@ class Pseudonyms:
         return ".".join(made)
 
     def _ipv6(self, address: IPv6Address) -> IPv6Address:
+        """As of IPv4."""
+        if address.is_loopback:
+            return address
+        made = self._shifted_ipv6(address)
+        return self._shifted_ipv6(IPv6Address("::1")) if made.is_loopback else made
+
+    def _shifted_ipv6(self, address: IPv6Address) -> IPv6Address:
         """Each group becomes one with as many digits; those that are zero stay."""
         if address.ipv4_mapped is not None:
             return IPv6Address("::ffff:" + self._ipv4(str(address.ipv4_mapped)))

@@ -90,7 +90,7 @@ AnonymizeOption = Annotated[
         "--anonymize",
         metavar="KEY",
         help="Pseudonyms for hosts, clients, users, topics, groups, keys, values and texts, the same ones for one KEY. "
-        "They have the length of what they stand for.",
+        "They have the length of what they stand for. What brokers call themselves (node ids), and localhost, stay.",
     ),
 ]
 LimitOption = Annotated[

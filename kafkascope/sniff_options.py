@@ -114,6 +114,7 @@ class Filters:
 
     def with_pseudonyms(self, pseudonyms: Pseudonyms) -> Filters:
         """Filters for what has pseudonyms, where these name what has not."""
+        from kafkascope.reports.rows.anonymous import anonymous_client_id
 
         def of(names: frozenset[str]) -> frozenset[str]:
             return frozenset(map(pseudonyms.name, names))
@@ -126,10 +127,10 @@ class Filters:
             self,
             topics=of(self.topics),
             groups=of(self.groups),
-            client_ids=of(self.client_ids),
+            client_ids=frozenset(anonymous_client_id(name, pseudonyms) for name in self.client_ids),
             hosts=of(self.hosts),
             connections=frozenset(map(of_end, self.connections)),
-            where=None if self.where is None else renamed(self.where, pseudonyms.name),
+            where=None if self.where is None else renamed(self.where, pseudonyms),
         )
 
     def choose(self, exchanges: pa.Table) -> pa.Table:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -16,6 +17,9 @@ import pyarrow.compute as pc
 
 from kafkascope.filters.fields import Field, Kind
 from kafkascope.sniffer.columns import I64, Bool
+
+if TYPE_CHECKING:
+    from kafkascope.decoders.pseudonyms import Pseudonyms
 
 Value = str | int | float | bool
 
@@ -166,15 +170,19 @@ def columns(expression: Expression) -> frozenset[str]:
     return frozenset(name for one in conditions(expression, also_not=True) for name in one.field.columns)
 
 
-def renamed(expression: Expression, rename: Callable[[str], str]) -> Expression:
-    """The same for exchanges whose names were changed; only whole names can be found again."""
+def renamed(expression: Expression, pseudonyms: Pseudonyms) -> Expression:
+    """The same for exchanges whose names have pseudonyms; only whole names can be found again."""
     match expression:
         case Not(of):
-            return Not(renamed(of, rename))
+            return Not(renamed(of, pseudonyms))
         case All(of):
-            return All(tuple(renamed(one, rename) for one in of))
+            return All(tuple(renamed(one, pseudonyms) for one in of))
         case Either(of):
-            return Either(tuple(renamed(one, rename) for one in of))
+            return Either(tuple(renamed(one, pseudonyms) for one in of))
     if not expression.field.is_name or expression.comparison not in ("==", UNEQUAL):
         return expression
+    from kafkascope.reports.rows.anonymous import anonymous_client_id
+
+    is_client_id = expression.field.columns[0] == "client_id"
+    rename = partial(anonymous_client_id, pseudonyms=pseudonyms) if is_client_id else pseudonyms.name
     return replace(expression, values=tuple(rename(str(value)) for value in expression.values))

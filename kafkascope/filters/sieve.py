@@ -48,7 +48,7 @@ class Filter:
         from kafkascope.filters.language import parsed
 
         expression = parsed(text)
-        return cls(expression, text) if pseudonyms is None else cls(renamed(expression, pseudonyms.name), None)
+        return cls(expression, text) if pseudonyms is None else cls(renamed(expression, pseudonyms), None)
 
     @property
     def asks_for_topics(self) -> bool:

@@ -26,6 +26,10 @@ def without_port(place: str) -> str:
     return place.rpartition(":")[0].strip("[]")
 
 
+OWN_HOSTS = frozenset({"localhost", "localhost.localdomain", "ip6-localhost", "ip6-loopback"})
+"""Names of whatever host uses them."""
+
+
 def is_name(host: str) -> bool:
     """Whether a host is written as a name, not as an address."""
     try:

@@ -23,7 +23,7 @@ from kafkascope.reports.incidents.fates import (
     is_of_streams,
 )
 from kafkascope.reports.incidents.incident import Incident, every, in_words
-from kafkascope.reports.incidents.members import losses, may_have_spoken
+from kafkascope.reports.incidents.members import losses, may_have_spoken, tries_on
 from kafkascope.reports.incidents.outages import outages
 from kafkascope.reports.incidents.signs import Row, Signs
 from kafkascope.reports.incidents.vanished import vanished
@@ -69,8 +69,7 @@ class Awaited:
     @property
     def since(self) -> int:
         """When it ended, or was heard last."""
-        ends = [seen.at for seen in self.fate.evidence if seen.at is not None]
-        return max(ends) if self.fate.kind == IncidentKind.CLIENT_DIED and ends else self.loss.since
+        return self.fate.at(self.loss)
 
 
 def awaited(signs: Signs) -> Iterator[Incident]:
@@ -124,6 +123,7 @@ def found(signs: Signs) -> list[Awaited]:
     missing = [
         _missing(loss, fate, opened.get(loss.rebalance["group_id"]), came_anew=_member(loss) in came)
         for loss, fate in zip(missed, fates(signs, missed, of_brokers), strict=True)
+        if not tries_on(signs, loss, fate)
     ]
     return [one for one in missing if _is_sure(signs, one, heard)]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow.compute as pc
 
@@ -26,6 +26,7 @@ from kafkascope.reports.vocabulary.triggers import Certainty
 from kafkascope.sniffer.units import MILLISECOND_NS, SECOND_NS
 
 _SAME_NS = int(threshold("one_trouble") * SECOND_NS)
+_SHORTEST_NS = int(threshold("cut_off") * SECOND_NS)
 _MOST = 100  # hosts that are looked at: those to which most was sent again
 _SENT = ("client", "at", "sent_in")
 _EXPLAINED = ("unanswered", "sent_again", "connection_churn")
@@ -70,6 +71,7 @@ def cut_off(signs: Signs) -> list[CutOff]:
     """All of them, by host and time. That others were heard by these brokers meanwhile shows who it is.
 
     Of a host that had closed its connection it means nothing: a container that ends is gone when its FIN is answered.
+    When it is back, the next try may still be due: each comes twice as late, and is the last packet that is known.
     """
     by_host: dict[str, list[Unheard]] = defaultdict(list)
     for one in signs.once(sent_again):
@@ -84,10 +86,12 @@ def cut_off(signs: Signs) -> list[CutOff]:
         for run in in_runs(in_order, lambda run, one: one.since <= max(each.last for each in run)):
             since, last = run[0].since, max(one.last for one in run)
             before = [at for at in sent[host] if at <= since + ON_ITS_WAY_NS]
-            meanwhile = [at for at in sent[host] if since + ON_ITS_WAY_NS < at < last]
-            if before and not meanwhile and not hides(signs, since, last) and _others_heard(signs, run, last):
-                back = min((at for at in sent[host] if at >= last), default=None)
-                found.append(CutOff(host, tuple(run), max(before), back))
+            back = min((at for at in sent[host] if at > since + ON_ITS_WAY_NS), default=None)
+            until = last if back is None else min(last, back)
+            is_silent = before and until - since >= max(_SHORTEST_NS, (last - since) // 2)
+            if is_silent and not hides(signs, since, until) and _others_heard(signs, run, until):
+                unheard = tuple(replace(one, last=min(one.last, until)) for one in run)
+                found.append(CutOff(host, unheard, max(before), back))
     return found
 
 

@@ -45,6 +45,11 @@ class Fate:
     kind: IncidentKind
     evidence: tuple[Weighed, ...]
     settled: bool
+    ended: int | None = None  # when its process did; None: it did not, or the capture does not show it
+
+    def at(self, loss: Loss) -> int:
+        """When it befell a member: when its process ended, or when it was heard last."""
+        return loss.since if self.ended is None else max(self.ended, loss.since)
 
 
 def fates(signs: Signs, losses: Sequence[Loss], of_brokers: Sequence[Outage]) -> list[Fate]:
@@ -101,7 +106,8 @@ def _closed(loss: Loss, left: Traces, of_brokers: Sequence[Outage], end: int) ->
         "process ended, and the kernel tidied up"
     )
     spoke = Weighed("its last word to the group", None, loss.since, 0.4)
-    return Fate(IncidentKind.CLIENT_DIED, (spoke, Weighed(text, closed["connection"], closed["closed"], 0.9)), True)
+    seen = Weighed(text, closed["connection"], closed["closed"], 0.9)
+    return Fate(IncidentKind.CLIENT_DIED, (spoke, seen), True, closed["closed"])
 
 
 def _silent(loss: Loss, left: Traces) -> Fate:

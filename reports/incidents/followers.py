@@ -5,7 +5,6 @@ A follower fetches again as soon as it has written what it got. If it waits for 
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence, Set
 from typing import NamedTuple
@@ -16,12 +15,11 @@ import pyarrow.compute as pc
 from kafkascope.reports.columns.arrow import moment
 from kafkascope.reports.columns.text import address
 from kafkascope.reports.incidents.signs import Node, Row, Signs
+from kafkascope.reports.vocabulary.broker_client_ids import FOLLOWERS, follower_node
 from kafkascope.reports.vocabulary.thresholds import threshold
 from kafkascope.sniffer.columns import I64
 from kafkascope.sniffer.units import SECOND_NS
 
-FOLLOWER = re.compile(r"broker-(\d+)-fetcher-\d+$")
-"""Client id of a broker that replicates (ReplicaFetcherManager)."""
 _BESIDE_NS = SECOND_NS  # behind a silence: who is back reads first what came meanwhile
 _SPAN_NS = 10 * SECOND_NS  # that a row of tcp_health is of
 
@@ -43,10 +41,10 @@ class _Pause(NamedTuple):
 
 def follower(signs: Signs, client: str, client_id: str, leader: str, at: int) -> str:
     """Which broker asks another one from an address with such a client id, as `Signs.where` has it."""
-    asked, named = signs.node(leader, at), FOLLOWER.match(client_id)
-    if client in signs.nodes or asked is None or named is None:
+    asked, node = signs.node(leader, at), follower_node(client_id)
+    if client in signs.nodes or asked is None or node is None:
         return client
-    places = signs.listed_as(Node(asked.cluster_id, named[1]))  # there are several brokers at its address
+    places = signs.listed_as(Node(asked.cluster_id, node))  # there are several brokers at its address
     return signs.where(places[0]) if places else client
 
 
@@ -54,7 +52,7 @@ def refused(signs: Signs) -> dict[str, list[tuple[int, int]]]:
     """When fetches of followers were answered with errors, by client id: they wait for a second then."""
     found: dict[str, list[tuple[int, int]]] = defaultdict(list)
     for row in signs.errors:
-        if row["api"] == "Fetch" and FOLLOWER.match(row["client_id"] or ""):
+        if row["api"] == "Fetch" and follower_node(row["client_id"]):
             found[row["client_id"]].append((row["first"], row["last"]))
     return found
 
@@ -78,7 +76,7 @@ def unfetched(signs: Signs, silences: Sequence[Row]) -> list[int]:
 def _connections(signs: Signs, hosts: Set[str]) -> dict[int, _Follower]:
     """Connections on which some brokers fetch from others, by number."""
     found = {}
-    is_follower = pc.match_substring_regex(pc.field("client_id"), f"^{FOLLOWER.pattern}")
+    is_follower = pc.match_substring_regex(pc.field("client_id"), FOLLOWERS)
     for row in signs.connections(is_follower) if hosts else ():
         leader = signs.where(address(row["broker"], row["broker_port"]))
         host = follower(signs, row["client"], row["client_id"], leader, row["opened"] or signs.begin)

@@ -26,6 +26,7 @@ from kafkascope.reports.incidents.fates import (
 from kafkascope.reports.incidents.incident import Incident, every
 from kafkascope.reports.incidents.incident import in_words as outcome
 from kafkascope.reports.incidents.outages import Outage, outages
+from kafkascope.reports.incidents.planned import asked_for_the_gone
 from kafkascope.reports.incidents.runs import in_runs
 from kafkascope.reports.incidents.signs import Row, Signs, between, group_of
 from kafkascope.reports.incidents.stuck import AT_THE_RECORD, Beginning, beginnings, in_offsets
@@ -79,8 +80,14 @@ def _with_fates(signs: Signs) -> Iterator[tuple[Loss, Fate]]:
     of_brokers = [one for one in signs.once(outages) if one.gone]
     for loss, fate in zip(silent, fates(signs, silent, of_brokers), strict=True):
         known = loss.sure == Certainty.CERTAIN or (fate.settled and fate.kind == IncidentKind.CLIENT_DIED)
-        if known or not may_have_spoken(signs, loss):
+        if (known or not may_have_spoken(signs, loss)) and not tries_on(signs, loss, fate):
             yield loss, fate
+
+
+def tries_on(signs: Signs, loss: Loss, fate: Fate) -> bool:
+    """Whether a client asked on for a topic that was deleted (kafkajs, which sends no heartbeat then): it lives."""
+    asked = signs.once(asked_for_the_gone).get((loss.host or "", loss.client_id or ""), ())
+    return any(fate.at(loss) < at < loss.expelled for at in asked)
 
 
 def may_have_spoken(signs: Signs, loss: Loss) -> bool:
@@ -246,7 +253,8 @@ def _lost(signs: Signs, run: _Run) -> Incident:
     names = sorted({loss.client_id for loss in of_run if loss.client_id})
     groups = sorted({loss.rebalance["group_id"] for loss in of_run})
     fate = min((fate for _, fate in run), key=lambda fate: not fate.settled)
-    course = _course(signs, of_run, hosts, fate)
+    times = [fate.at(loss) for loss, fate in run]
+    course = _course(signs, of_run, times, hosts, fate)
     what = fate_words(fate.kind, names) if fate.settled else OPEN
     advice = course.advice or (fate_advice(signs, fate.kind, groups) if fate.settled else ADVICE_OPEN)
     evidence = fate.evidence if len(hosts) <= 1 else tuple(seen for _, one in run for seen in one.evidence)
@@ -273,7 +281,7 @@ def _lost(signs: Signs, run: _Run) -> Incident:
             *every(Role.HOST, hosts),
             *every(Role.GROUP, groups),
         ),
-        started=first.since,
+        started=min(times),
         ended=over,
         headline=f"{who} {what} {course.when}, and {were} taken out of {named('group', groups)}"
         + (_silence_and_return(first, back, names) if course.at_once else "")
@@ -297,13 +305,14 @@ class _Course:
     places: Sequence[Beginning]  # where they began again and again
 
 
-def _course(signs: Signs, of_run: Sequence[Loss], hosts: Sequence[str], fate: Fate) -> _Course:
-    since, latest = (end(loss.since for loss in of_run) for end in (min, max))
+def _course(signs: Signs, of_run: Sequence[Loss], times: Sequence[int], hosts: Sequence[str], fate: Fate) -> _Course:
+    """The course of losses that befell members at these times."""
+    since, latest = min(times), max(times)
     when, advice, at_once = f"at {clock(since)}", None, len(hosts) <= 1
-    times = _times(signs, of_run) if fate.kind == IncidentKind.CLIENT_DIED else 1
-    if times >= threshold("crashes"):
+    often = _times(signs, of_run) if fate.kind == IncidentKind.CLIENT_DIED else 1
+    if often >= threshold("crashes"):
         at_once = False
-        when = f"{times} times, from {clock(since)} to {clock(latest)}, each time started anew"
+        when = f"{often} times, from {clock(since)} to {clock(latest)}, each time started anew"
     elif at_once and (apart := _apart(of_run)) > 1:
         at_once, when = False, f"{apart} times, from {clock(since)} to {clock(latest)}"
     if len(hosts) > 1 and fate.kind == IncidentKind.CLIENT_UNREACHABLE:

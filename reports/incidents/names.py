@@ -11,7 +11,7 @@ from itertools import chain
 import pyarrow.compute as pc
 
 from kafkascope.reports.columns.name_lists import listed
-from kafkascope.reports.columns.text import counted, is_name, without_port
+from kafkascope.reports.columns.text import OWN_HOSTS, counted, is_name, without_port
 from kafkascope.reports.columns.words import clock
 from kafkascope.reports.incidents.incident import Effect, Incident, Subject, Weighed, every
 from kafkascope.reports.incidents.signs import Row, Signs
@@ -37,7 +37,6 @@ _ASKING = frozenset(
 """What a client asks any broker, before it knows where those are that it needs."""
 
 _OFF = frozenset({"broker_unlisted", "broker_fenced"})  # events of brokers that are known to be gone
-_OWN_NAMES = frozenset({"localhost", "localhost.localdomain", "ip6-localhost", "ip6-loopback"})
 _ADVICE = (
     "Look whether the client's host resolves the name (getent hosts NAME); its log says so, too (Java: "
     "UnknownHostException). Set advertised.listeners to a name that all clients know, or add it to their DNS; clients "
@@ -121,7 +120,7 @@ def _is_elsewhere(place: str) -> bool:
 def _is_own_host(place: str) -> bool:
     """Whether an address or name is that of whoever uses it."""
     host = without_port(place)
-    return host.lower() in _OWN_NAMES if is_name(host) else ip_address(host).is_loopback
+    return host.lower() in OWN_HOSTS if is_name(host) else ip_address(host).is_loopback
 
 
 def _unresolved(signs: Signs, told: Sequence[Row], asking: Sequence[_Asking]) -> Incident:

@@ -6,6 +6,7 @@ import sys
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import TypeVar
 
 import pyarrow as pa
@@ -14,12 +15,13 @@ import pyarrow.compute as pc
 from kafkascope.reports.columns.name_lists import listed
 from kafkascope.reports.columns.text import address_alone, counted
 from kafkascope.reports.columns.words import clock, duration
+from kafkascope.reports.incidents.cut_off import CutOff, cut_off
 from kafkascope.reports.incidents.incident import Effect, Incident, Subject, Weighed, every
 from kafkascope.reports.incidents.incident import in_words as outcome
 from kafkascope.reports.incidents.replication import HeldUp, held_up_between
 from kafkascope.reports.incidents.runs import in_runs
 from kafkascope.reports.incidents.signs import Signs
-from kafkascope.reports.incidents.vanished import Vanished, vanished
+from kafkascope.reports.incidents.vanished import Unheard, Vanished, vanished
 from kafkascope.reports.vocabulary.finding_kinds import Severity
 from kafkascope.reports.vocabulary.incident_kinds import IncidentKind, Role
 from kafkascope.reports.vocabulary.thresholds import threshold
@@ -68,8 +70,9 @@ def lossy(signs: Signs) -> dict[tuple[str, str], list[Path]]:
     again = counted_spans.group_by(_PAIR).aggregate([("retransmits", "sum")])
     chosen = again.filter(pc.greater_equal(again["retransmits_sum"], threshold("lost_packets")))
     found: dict[tuple[str, str], list[Path]] = {}
-    gone: dict[tuple[str, str], list[Vanished]] = defaultdict(list)
-    for one in signs.once(vanished) if chosen.num_rows else ():
+    gone: dict[_Hosts, list[Unheard]] = defaultdict(list)
+    of_paths: list[Vanished | CutOff] = [*signs.once(vanished), *signs.once(cut_off)] if chosen.num_rows else []
+    for one in chain.from_iterable(each.unheard for each in of_paths):
         gone[one.client, address_alone(one.broker)].append(one)
     for pair, spans in _paths(counted_spans, chosen).items():
         if pair[0] == pair[1]:
@@ -151,9 +154,9 @@ def _loses(path: Path) -> bool:
     )
 
 
-def _in_vain(path: Path, gone: Iterable[Vanished]) -> bool:
+def _in_vain(path: Path, gone: Iterable[Unheard]) -> bool:
     """Whether most of what was sent again was sent in vain: that is told by itself."""
-    again = sum(one.again for each in gone if each.overlaps(path.first, path.last) for one in each.unheard)
+    again = sum(one.again for one in gone if one.since <= path.last and path.first <= one.last)
     return 2 * again >= path.retransmits
 
 

@@ -18,7 +18,8 @@ from kafkascope.reports.groups.body import body_of
 from kafkascope.reports.incidents.costs import of_rebalances
 from kafkascope.reports.incidents.incident import Effect, Incident, Subject, Weighed, in_words
 from kafkascope.reports.incidents.runs import in_runs
-from kafkascope.reports.incidents.signs import Row, Signs, is_of_broker
+from kafkascope.reports.incidents.signs import Row, Signs
+from kafkascope.reports.vocabulary.broker_client_ids import is_of_broker
 from kafkascope.reports.vocabulary.finding_kinds import Severity
 from kafkascope.reports.vocabulary.incident_kinds import IncidentKind, Role
 from kafkascope.reports.vocabulary.thresholds import threshold
@@ -236,6 +237,22 @@ def _missed(signs: Signs, made: Iterable[Row]) -> tuple[tuple[Effect, ...], froz
     ):
         effects.append(Effect("partitions", f"positions lost in {partitions_in_words(lost)}", len(lost)))
     return tuple(effects), signs.explained(_OF_GONE, since, until, clients=names)
+
+
+def asked_for_the_gone(signs: Signs) -> dict[tuple[str, str], list[int]]:
+    """Some times at which clients, by address and client id, were told that a topic is not there: it was deleted."""
+    deleted = signs.once(topics_deleted)
+    told = [
+        row
+        for row in (signs.errors if deleted else ())
+        if row["error"] in _GONE and any(comes_of(row, one) for one in deleted.get(row["topic"] or "", ()))
+    ]
+    found: dict[tuple[str, str], list[int]] = defaultdict(list)
+    connections = signs.connections_by_number(sorted({row["first_connection"] for row in told}))
+    for row in told:
+        if (connection := connections.get(row["first_connection"])) is not None:
+            found[connection["client"], row["client_id"]].append(row["first"])
+    return found
 
 
 def comes_of(error: Row, deletion: Row) -> bool:

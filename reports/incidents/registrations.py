@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
@@ -16,6 +15,7 @@ from kafkascope.reports.incidents.costs import lost_by
 from kafkascope.reports.incidents.incident import Effect, Incident, Subject, Weighed, every
 from kafkascope.reports.incidents.incident import in_words as outcome
 from kafkascope.reports.incidents.signs import Node, Row, Signs
+from kafkascope.reports.vocabulary.broker_client_ids import quorum_node
 from kafkascope.reports.vocabulary.finding_kinds import Severity
 from kafkascope.reports.vocabulary.incident_kinds import IncidentKind, Role
 from kafkascope.reports.vocabulary.thresholds import threshold
@@ -50,7 +50,6 @@ _REFUSED: dict[str, tuple[str, str]] = {
         "Compare its listeners and features with those of the other brokers; the controller's log has the reason.",
     ),
 }
-_OF_ID = re.compile(r"(?:raft-client-)?(\d+)$")  # client ids of NodeToControllerChannelManager and KafkaRaftManager
 _EXPLAINED = ("error_loop", "idle_polling", "connection_churn", "api_versions_storm", "leader_changed", "unanswered")
 
 
@@ -67,10 +66,10 @@ def refused(signs: Signs) -> Iterator[Incident]:
 def wanted_ids(signs: Signs) -> set[str]:
     """Node ids of brokers that other processes want as well, which are kept out."""
     return {
-        found[1]
+        own_id
         for (_, error), rows in signs.once(_kept_out).items()
         for row in (rows if error == Error.DUPLICATE_BROKER_REGISTRATION else ())
-        if (found := _OF_ID.match(row["client_id"] or ""))
+        if (own_id := quorum_node(row["client_id"]))
     }
 
 
@@ -100,7 +99,7 @@ def _kept_out(signs: Signs) -> dict[tuple[str, str], list[Row]]:
 
 def _whose(signs: Signs, host: str, rows: Sequence[Row]) -> tuple[str, Node] | None:
     """Who has the node id that a broker asked for, where it is at another address: that, and the node."""
-    of_id = next((found[1] for row in rows if (found := _OF_ID.match(row["client_id"] or ""))), None)
+    of_id = next((own_id for row in rows if (own_id := quorum_node(row["client_id"]))), None)
     controllers = {signs.node(signs.where(row["broker"]), row["first"]) for row in rows} - {None}
     clusters = {node.cluster_id for node in controllers if node is not None}
     for place, node in sorted(signs.nodes.items()):
@@ -117,7 +116,7 @@ def _refused(signs: Signs, host: str, error: str, rows: Sequence[Row], whose: tu
     since, until = rows[0]["first"], max(row["last"] for row in rows)
     count = sum(row["count"] for row in rows)
     why, advice = _REFUSED[error]
-    ids = sorted({found[1] for row in rows if (found := _OF_ID.match(row["client_id"] or ""))})
+    ids = sorted({own_id for row in rows if (own_id := quorum_node(row["client_id"]))})
     effects = [Effect("requests", f"it asked {counted(count, 'time')}", count)]
     names = [row["client_id"] for row in rows if row["client_id"]]
     if whose is not None:

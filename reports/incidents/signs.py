@@ -28,6 +28,7 @@ from kafkascope.reports.columns.text import address, address_alone, is_name, wit
 from kafkascope.reports.findings.finding import OF_CLIENT
 from kafkascope.reports.incidents.incident import Subject, every
 from kafkascope.reports.measures.client_facts import NO_NAME
+from kafkascope.reports.vocabulary.broker_client_ids import is_of_broker
 from kafkascope.reports.vocabulary.incident_kinds import Role
 from kafkascope.sniffer.units import SECOND_NS
 
@@ -59,12 +60,6 @@ _PLACING = ("broker_listed", "broker_moved", "broker_found")  # events of cluste
 REPLICA_ERRORS = frozenset({Error.NOT_ENOUGH_REPLICAS, Error.NOT_ENOUGH_REPLICAS_AFTER_APPEND})
 """Too few replicas are in sync for what a topic demands."""
 _STALE = (Error.NOT_LEADER_OR_FOLLOWER, Error.NOT_COORDINATOR)
-# Client ids of ReplicaFetcherManager, TransactionMarkerChannelManager, KafkaRaftManager, of what coordinators ask other
-# brokers, and of NodeToControllerChannelManager.
-_OF_BROKERS = re.compile(
-    r"(?:broker-\d+-(?:fetcher-\d+|txn-marker-sender)|raft-client-\d+"
-    r"|(?:AddPartitionsManager|NetworkPartitionMetadataClient|Persister)-client-\d+|\d+)$"
-)
 _MOST_HOSTS = 100  # of one client id, as subjects of one incident
 _COORDINATOR = re.compile(r"(?<!\S)(\S+) \(node \S+\)$")  # of coordinator_found; the latter one of coordinator_moved
 _ERROR_ORDER = ("error", "api", "topic", "partition", "client_id", "broker", "group_id", "member_id")
@@ -739,11 +734,6 @@ def _node_of(event: Row) -> Node:
 
 def _last(row: Row) -> int:
     return int(row["last"])
-
-
-def is_of_broker(client_id: str | None) -> bool:
-    """Whether a client id is one with which brokers ask each other."""
-    return _OF_BROKERS.match(client_id or "") is not None
 
 
 def between(rows: Sequence[Row], since: int, until: int, name: str = "at") -> Sequence[Row]:

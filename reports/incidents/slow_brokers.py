@@ -24,12 +24,13 @@ from kafkascope.reports.columns.series import OTHERS, replaced
 from kafkascope.reports.columns.text import address, address_alone, counted
 from kafkascope.reports.columns.words import clock, duration
 from kafkascope.reports.incidents.blackouts import hides
-from kafkascope.reports.incidents.followers import FOLLOWER, follower, refused
+from kafkascope.reports.incidents.followers import follower, refused
 from kafkascope.reports.incidents.incident import Effect, Incident, Weighed
 from kafkascope.reports.incidents.incident import in_words as outcome
 from kafkascope.reports.incidents.signs import Row, Signs
 from kafkascope.reports.measures.latency.histogram import buckets_of, value_of
 from kafkascope.reports.measures.latency.parts import APPLICATION, BROKER, SLOW
+from kafkascope.reports.vocabulary.broker_client_ids import FOLLOWERS
 from kafkascope.reports.vocabulary.finding_kinds import Severity
 from kafkascope.reports.vocabulary.incident_kinds import IncidentKind
 from kafkascope.reports.vocabulary.thresholds import threshold
@@ -332,7 +333,7 @@ def _counts(signs: Signs) -> tuple[pa.Table, pa.Table]:
     least = int(buckets_of(np.array([threshold("slow_answer") * MILLISECOND_NS], np.int64))[0])
     asked, late = [], []
     for batch in signs.batches("latency", (*_KEYS, "count", "bucket", "counts"), _WHERE):
-        follows = pc.fill_null(pc.match_substring_regex(batch["client_id"], FOLLOWER.pattern), False)
+        follows = pc.fill_null(pc.match_substring_regex(batch["client_id"], FOLLOWERS), False)
         follows = pc.and_(follows, pc.equal(batch["api"], "Fetch"))
         rows = batch.filter(pc.or_(pc.not_equal(batch["part"], APPLICATION), follows))
         bucket, count, row = _cells(rows)

@@ -26,10 +26,12 @@ from kafkascope.decoders.pseudonyms import Pseudonyms
 from kafkascope.decoders.sasl import KERBEROS
 from kafkascope.decoders.tape import Status, Tape
 from kafkascope.reports.columns.arrow import one_array
+from kafkascope.reports.columns.text import OWN_HOSTS
 from kafkascope.reports.columns.topics import RESERVED
 from kafkascope.reports.rows.bodies import Bodies, BodyDecoder
 from kafkascope.reports.rows.partitions import TopicCodes, read_partitions
 from kafkascope.reports.rows.roles import SLOT_RECORDS
+from kafkascope.reports.vocabulary.broker_client_ids import is_of_broker
 from kafkascope.reports.vocabulary.tables import RECORDS
 from kafkascope.sniffer.columns import I16, I64, U8, Bool, ConnectionRow, Exchanges, Kind, Segments
 
@@ -64,19 +66,29 @@ _WORD_PATHS = re.compile(
     r"(?:configs|synonyms|supportedFeatures|finalizedFeatures|featureUpdates|protocols)\[\]\.name$"
     r"|(?:configurationKeys|mechanisms|stateFilters|statesFilter|typesFilter|unknownStateFilters)\[\]$"
 )
-# Words of which clients' reasons are made (KIP-800; Java, Streams, franz-go, AdminClient). Any other may be a name.
+# Words of which reasons of clients are made (KIP-800; Java, Streams, franz-go, AdminClient), and what coordinators tell
+# Streams applications (KIP-1071, StreamsGroupHeartbeatResponse.Status). Any other may be a name.
+_REASONS = frozenset({"reason", "statusDetail"})
 _REASON_WORDS = frozenset(
-    b"""a active admin administrator after all already an and assignment assignments beginning being by cached changed
-    client close closed cluster consumer corrupted due encountered enforced expired failed fenced followup for
-    from generation given group has in interest interests is leaving lifecycle lost manage member member-id
-    metadata need normal of operation partition partitions per poll pro-actively probing re-join rebalance
-    rebalancing rejoin rejoining removed response revoke revoked revoking scheduled shutdown standby stream
-    streams subscription subscriptions task tasks the thread timeout to topic topics triggered unsubscribe
-    unsubscribed update upon user version was we what with""".split()
+    b"""a active admin administrator after all already an and application are assignment assignments beginning being by
+    cached changed client close closed cluster consumer corrupted do due encountered enforced entire error expired
+    failed fatal fenced followup following for from generation given group has have in interest interests internal is
+    leaving lifecycle lost manage member member-id metadata missing need normal not number of operation partition
+    partitions per poll pro-actively probing re-join rebalance rebalancing rejoin rejoining removed requested response
+    revoke revoked revoking same scheduled shutdown source standby stream streams subscription subscriptions task tasks
+    the thread timeout to topic topics triggered unsubscribe unsubscribed update upon user version was we what
+    with""".split()
 )
-_REASON_NAMES = re.compile(rb"[A-Z][A-Za-z]*Exception|HEARTBEAT|OFFSET_COMMIT|UNKNOWN_MEMBER_ID|[.,:;()]+")
+_REASON_NAMES = re.compile(rb"[A-Z][A-Za-z]*Exception|HEARTBEAT|OFFSET_COMMIT|UNKNOWN_MEMBER_ID|[0-9]{1,5}|[.]+")
+_REASON_PARTS = re.compile(rb"[^\s,:;=()\[\]{}]+")
 _KEPT = frozenset(
-    name.encode() for name in (*RESERVED.values(), *payloads.COORDINATOR_TOPICS, payloads.REMOTE_LOG_METADATA_TOPIC)
+    name.encode()
+    for name in (
+        *RESERVED.values(),
+        *payloads.COORDINATOR_TOPICS,
+        payloads.REMOTE_LOG_METADATA_TOPIC,
+        *OWN_HOSTS,
+    )
 )
 _MEMBER_BYTES = frozenset({"metadata", "assignment", "memberMetadata", "memberAssignment"})
 
@@ -109,7 +121,9 @@ def anonymous(
     _blank_without_body(readable, data)
     for start, length in zip(exchanges.client_id_start.tolist(), exchanges.client_id_length.tolist(), strict=True):
         if start >= 0:
-            _put(data, start, replace(exchanges.data[start : start + length].tobytes()))
+            client_id = exchanges.data[start : start + length].tobytes().decode("utf-8", "surrogateescape")
+            made = anonymous_client_id(client_id, pseudonyms)
+            _put(data, start, made.encode("utf-8", "surrogateescape"))
     for bodies in decoder.decode(readable):
         of = bodies.exchanges
         metadata = _metadata_records(bodies) if of_records is not None else frozenset()
@@ -126,6 +140,13 @@ def anonymous(
     return dataclasses.replace(exchanges, data=data)
 
 
+def anonymous_client_id(client_id: str, pseudonyms: Pseudonyms) -> str:
+    """A client id's pseudonym; what brokers call themselves stays, as their node ids do in all messages."""
+    is_long_number = client_id.isdigit() and len(client_id) > _NODE_ID_DIGITS
+    return client_id if is_of_broker(client_id) and not is_long_number else pseudonyms.name(client_id)
+
+
+_NODE_ID_DIGITS = 5  # more are unusual: a longer number may be of a customer, or a telephone
 _HEADER_BYTES, _RESPONSE_HEADER_BYTES = 10, 4  # up to the client id's length, and the correlation id
 _TOKEN_HEAD_BYTES = 20  # a tag, a length in DER of up to 8 bytes, and an object identifier of 11
 _NOTHING = 0xFF  # no request, tagged field or length begins with this: what was no header stays none
@@ -200,15 +221,16 @@ def _replace_strings(tape: Tape, data: U8, replace: Callable[[bytes], bytes]) ->
     places = zip(tape.at[rows].tolist(), tape.value[rows].tolist(), tape.field[rows].tolist(), strict=True)
     for at, length, field in places:
         text = tape.data[at : at + length].tobytes()
-        _put(data, at, _reason(text, replace) if fields.name[field] == "reason" else replace(text))
+        _put(data, at, _reason(text, replace) if fields.name[field] in _REASONS else replace(text))
 
 
 def _reason(text: bytes, replace: Callable[[bytes], bytes]) -> bytes:
-    def shown(word: bytes) -> bytes:
-        is_kept = word.lower().strip(b".,:;()") in _REASON_WORDS or _REASON_NAMES.fullmatch(word)
+    def shown(part: re.Match[bytes]) -> bytes:
+        word = part[0]
+        is_kept = word.lower().strip(b".") in _REASON_WORDS or _REASON_NAMES.fullmatch(word)
         return word if is_kept else replace(word)
 
-    return b" ".join(map(shown, text.split(b" ")))
+    return _REASON_PARTS.sub(shown, text)
 
 
 def _replace_bytes(tape: Tape, data: U8, replace: Callable[[bytes], bytes]) -> None:
@@ -347,7 +369,7 @@ def anonymous_connection(row: ConnectionRow, pseudonyms: Pseudonyms) -> Connecti
     names = row.tls_certificate_names
     return dataclasses.replace(
         row,
-        client_id=None if row.client_id is None else pseudonyms.name(row.client_id),
+        client_id=None if row.client_id is None else anonymous_client_id(row.client_id, pseudonyms),
         tls_server_name=None if row.tls_server_name is None else pseudonyms.name(row.tls_server_name),
         tls_certificate_names=None if names is None else tuple(map(pseudonyms.name, names)),
     )

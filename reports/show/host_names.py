@@ -6,11 +6,10 @@ import re
 
 from kafkascope.reports.columns.text import is_name, without_port
 from kafkascope.reports.incidents.signs import Signs
+from kafkascope.reports.vocabulary.broker_client_ids import is_of_broker
 
 _LONGEST = 63  # characters; Wireshark shows no more
 _NAMES = 3  # of one host
-_BROKERS_OWN = re.compile(r"broker-\d+-|raft-client-\d+$|\d+$")
-"""Client ids of brokers: of Kafka's ReplicaFetcherThread, RaftManager and NodeToControllerChannelManager."""
 
 
 def host_names(signs: Signs) -> dict[str, str]:
@@ -21,7 +20,7 @@ def host_names(signs: Signs) -> dict[str, str]:
     clients: dict[str, set[str]] = {}
     for client_id, hosts in signs.hosts_of.items():
         for host in hosts:
-            if host not in brokers or not _BROKERS_OWN.match(client_id):
+            if host not in brokers or not is_of_broker(client_id):
                 clients.setdefault(host, set()).add(client_id)
     found = {}
     for host in sorted({*brokers, *clients}):

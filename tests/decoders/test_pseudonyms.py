@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import copy
 import pickle
-from ipaddress import ip_address
+from ipaddress import IPv4Address, IPv6Address, ip_address
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from kafkascope.decoders.pseudonyms import Pseudonyms
@@ -50,6 +50,25 @@ def test_an_address_is_one_as_text_and_as_bytes(address: object) -> None:
 
 def test_an_address_in_a_text_is_the_same_address() -> None:
     assert MADE.name("/10.0.0.1:9092").startswith("/" + MADE.name("10.0.0.1") + ":")
+
+
+@given(st.ip_addresses(), st.ip_addresses())
+@example(ip_address("127.0.0.1"), ip_address("127.9.9.9"))
+@example(ip_address("::1"), ip_address("::2"))
+def test_only_what_is_of_a_host_itself_becomes_that(
+    one: IPv4Address | IPv6Address, other: IPv4Address | IPv6Address
+) -> None:
+    made = [ip_address(MADE.name(str(each))) for each in (one, other)]
+    assert [each.is_loopback for each in made] == [one.is_loopback, other.is_loopback]
+    assert (made[0] == made[1]) == (one == other)
+
+
+def test_no_address_becomes_one_of_a_host_itself() -> None:
+    """Whatever the key: of all that may stand first, one would."""
+    for key in "abc":
+        made = [Pseudonyms(key).name(f"{first}.0.0.1").partition(".")[0] for first in range(100, 256)]
+        assert len({*made}) == len(made)
+        assert made[127 - 100] == "127"
 
 
 def test_of_contents_nothing_is_told() -> None:

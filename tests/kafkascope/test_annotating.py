@@ -22,16 +22,16 @@ from tests.paths import PCAPS
 STORY = PCAPS / "killed-consumer" / "capture.pcap"
 FORMATS = PCAPS / "net_formats"
 INCIDENT = (
-    "incident 1 begins (warning, likely): c2 (10.77.2.14) ended without leaving at 05:56:29.728, and was taken out "
+    "incident 1 begins (warning, likely): c2 (10.77.2.14) ended without leaving at 05:56:31.333, and was taken out "
 )
 SAID = {  # of STORY, by frame
     62: "JoinGroup: MEMBER_ID_REQUIRED for group pay (ordinary: A new member is given its id this way",
     65: "rebalance of group pay, generation 1, begins: member_joined of c3 (certain)",
     77: "incident 1: its host closed 3 connections of it (FIN) without a LeaveGroup before",
-    631: f"{INCIDENT}of group pay after 6.0 s of silence",
+    791: f"{INCIDENT}of group pay after 6.0 s of silence",
     1133: "rebalance of group pay, generation 2, begins: session_timeout of c2 (likely)",
     1284: "rebalance of group pay, generation 2, ends after 1.9 s",
-    2098: "incident 1 ends after 16.4 s: client_died of client c2 (10.77.2.14)",
+    2098: "incident 1 ends after 14.8 s: client_died of client c2 (10.77.2.14)",
     2951: "rebalance of group pay, generation 5, begins and ends: member_left of c3 (certain)",
 }
 

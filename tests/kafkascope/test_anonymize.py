@@ -20,6 +20,7 @@ from kafkascope.reading import Listening
 from kafkascope.rehearsal import Rehearsal
 from kafkascope.reports.rows.frames import FRAMES
 from kafkascope.reports.rows.topic_mentions import TOPICS
+from kafkascope.reports.vocabulary.broker_client_ids import is_of_broker
 from kafkascope.reports.vocabulary.tables import EXCHANGES, FILE
 from tests.kafkascope.conftest import Command
 from tests.kafkascope.hex_dumps import bytes_beside
@@ -28,6 +29,7 @@ from tests.kafkascope.test_secrets import leaked
 from tests.paths import PCAPS
 
 KEY = "a key of our own"
+OTHER_KEY = "k7"  # by which each digit becomes another one
 STORIES = [
     "killed-silent",
     "clients_sasl",
@@ -77,7 +79,12 @@ def names_of(name: str) -> dict[str, bytes]:
     values = capture.arrow("records")["value"].unique().to_pylist()[:200]
     found.update(value.decode() for value in values if value and value.isascii())
     found = {
-        one for one in found if len(one) > 5 and one.lower() not in WORDS and not one.startswith(("__", "id:", "["))
+        one
+        for one in found
+        if len(one) > 5
+        and one.lower() not in WORDS
+        and not one.startswith(("__", "id:", "[", "127."))
+        and not is_of_broker(one)
     }
     return {one: one.encode() for one in sorted(found)}
 
@@ -101,6 +108,33 @@ def test_but_for_names_it_is_the_same(story: str) -> None:
         columns = [field.name for field in ours.schema if not _has_text(field.type)] + known.get(table, [])
         order = [(column, "ascending") for column in columns if ours.schema.field(column).type != FILE]
         assert ours.select(columns).sort_by(order).equals(theirs.select(columns).sort_by(order)), table
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "dup-node",  # brokers are told apart by their client ids
+        "localhost-listener",
+        "streams-no-source",  # which topics is said in a text
+        "streams-not-alike",
+    ],
+)
+def test_incidents_are_those_without_pseudonyms(name: str) -> None:
+    told = [
+        kafkascope.read(files(name), anonymize=key).arrow("incidents").select(["kind", "severity", "certainty"])
+        for key in (None, OTHER_KEY)
+    ]
+    assert told[0].num_rows
+    assert told[0].equals(told[1])
+
+
+def test_a_broker_is_the_same_one(command: Command) -> None:
+    """Its number stands in messages, which keep it, and in its client id."""
+    done = command("sniff", "-r", *files("dup-node"), "--incidents", "--anonymize", OTHER_KEY)
+    assert "broker 2 at" in done.stdout
+    chosen = command("sniff", "-r", *files("dup-node"), "--client-id", "2", "--anonymize", OTHER_KEY)
+    asked = command("sniff", "-r", *files("dup-node"), "--filter", "client_id == 2", "--anonymize", OTHER_KEY)
+    assert len(chosen.stdout.splitlines()) == len(asked.stdout.splitlines()) > 0
 
 
 def _has_text(kind: pa.DataType) -> bool:

@@ -24,6 +24,7 @@ from kafkascope.reports.columns.arrow import (
     ranked,
 )
 from kafkascope.reports.columns.parties import Ends, ExchangePlaces, clients_and_brokers
+from kafkascope.reports.vocabulary.broker_client_ids import FOLLOWERS
 from kafkascope.reports.vocabulary.tables import POSITIONS
 from kafkascope.sniffer.columns import I64
 from kafkascope.sniffer.units import SECOND_NS
@@ -38,9 +39,7 @@ SPOKEN = (COMMIT, TXN_COMMIT, COMMITTED, NOTHING_COMMITTED, SHARE)
 """What groups commit, are told, and fetch otherwise."""
 _ABSENT = np.int64(-1)  # of offsets, none of which is negative
 
-# Replicas read as clients do; brokers name their fetchers so (ReplicaFetcherManager), and the quorum its own topic.
-_REPLICA = r"^broker-\d+-fetcher-\d+$"
-_QUORUM_TOPIC = "__cluster_metadata"
+_QUORUM_TOPIC = "__cluster_metadata"  # replicas read it as clients do, under names of another kind
 
 _OF_BATCHES = ["connection", "number", "topic", "partition", "at", "last_offset"]
 _OF_PARTITIONS = ["connection", "number", "api", "topic", "partition", "at", "fetch_offset", "high_watermark"]
@@ -191,7 +190,7 @@ def _of_partitions(partitions: pa.Table, batches: pa.Table | None, clients: _Cli
         named = named.append_column(name, column)
     asked = integers(partitions["fetch_offset"])
     code, names = dictionary_codes(client_id)
-    replica = np.append(pc.match_substring_regex(names, _REPLICA).to_numpy(zero_copy_only=False), False)
+    replica = np.append(pc.match_substring_regex(names, FOLLOWERS).to_numpy(zero_copy_only=False), False)
     reader = pa.array(~replica.astype(np.bool_)[code] & (asked >= 0))
     reader = pc.and_(reader, pc.not_equal(pc.fill_null(partitions["topic"], _QUORUM_TOPIC), _QUORUM_TOPIC))
     some = _places(pc.and_(reader, pc.equal(partitions["api"], "Fetch")))

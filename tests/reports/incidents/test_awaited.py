@@ -17,6 +17,7 @@ from tests.reports.incidents.tables_of import (
     Row,
     at,
     connection,
+    error,
     exchange,
     finding,
     found,
@@ -121,6 +122,21 @@ LEAST = threshold("awaited")
 )
 def test_who_left_came_again_or_is_heard_seldom_is_not_missed(given: dict[str, Any], told: bool) -> None:
     assert bool(found(**tables(**given))) == told
+
+
+@pytest.mark.parametrize("deleted", [True, False])
+def test_who_asks_on_for_a_topic_that_was_deleted_is_not_missed(deleted: bool) -> None:
+    """kafkajs sends no heartbeat meanwhile."""
+    given = tables()
+    given["connections"] = [*given["connections"][:1], connection(2, H2, client_id="c2", opened=1)]
+    request = '{"topics": [{"name": "orders"}]}'
+    deletion = exchange(9, "DeleteTopics", LAST + 1, LAST + 2, connection=1, client_id="admin", request=request)
+    given["exchanges"] += [deletion] * deleted
+    gone = error(
+        "UNKNOWN_TOPIC_OR_PARTITION", "Metadata", LAST + 3, LASTS, client_id="c2", topic="orders", first_connection=2
+    )
+    kinds = {one.kind for one in found(**given, error_histogram=[gone])}
+    assert ("client_unreachable" in kinds) != deleted
 
 
 @pytest.mark.parametrize(

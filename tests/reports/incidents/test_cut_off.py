@@ -43,6 +43,7 @@ def sends(*times: float, number: int = 1, client: str = H1, **given: Any) -> Row
 MINE = connection(1, opened=1, connect="established")
 THEIRS = connection(2, H2, client_id="c2", opened=1)
 OTHER = sends(24, number=2, client=H2)
+THEN = sends(22, number=2, client=H2)
 
 
 def of(*rows: Row, **tables: Any) -> list[Incident]:
@@ -71,6 +72,13 @@ def test_what_it_answers_as_closed_when_it_is_back_was_not_in_vain() -> None:
     assert (seconds(one.started), seconds(one.ended)) == (20.3, 35)
 
 
+def test_what_is_sent_when_it_is_back_is_not_in_vain() -> None:
+    """Of a span of ten seconds the last packet is known, and not which of them were in vain."""
+    (one,) = of(unheard(last=29), sends(18), sends(20.3), OTHER, sends(27.5, number=9))
+    assert (seconds(one.started), seconds(one.ended)) == (20.3, 27.5)
+    assert "sent again 5 times in 7.0 s" in one.evidence[1].text
+
+
 def test_one_that_is_not_heard_again() -> None:
     (one,) = of(unheard(), sends(20.3), OTHER)
     assert one.ended is None
@@ -82,7 +90,10 @@ def test_one_that_is_not_heard_again() -> None:
     [
         ([unheard(), sends(20.3), OTHER], True),
         ([unheard((20.5, 20.7, 21.1, 22.4)), sends(20.3), sends(22, number=2, client=H2)], False),  # too short
-        ([unheard(), sends(20.3), sends(26.6, number=9), OTHER], False),  # it said something
+        ([unheard(), sends(20.3), sends(23.5, number=9), OTHER], False),  # it said something
+        ([unheard(), sends(20.3), sends(23.7, number=9), THEN], True),  # it is back: the next try was due later
+        ([unheard((20.5, 20.7, 21.1, 23.5)), sends(20.3), sends(22.2, number=9), OTHER], False),  # too short
+        ([unheard((20.5, 20.7, 21.1, 23.5)), sends(20.3), sends(22.6, number=9), THEN], True),
         ([unheard(), sends(20.9), OTHER], True),  # that was on its way
         ([unheard(), sends(20.3)], False),  # nobody shows that the broker was heard
         ([unheard(), sends(20.3), sends(20.9, number=2, client=H2)], False),  # or later
@@ -96,6 +107,15 @@ def test_one_that_is_not_heard_again() -> None:
 )
 def test_only_of_hosts_that_say_nothing(rows: list[Row], told: bool) -> None:
     assert [one.kind for one in of(*rows)] == ["client_unreachable"] * told
+
+
+@pytest.mark.parametrize(("spoke", "kinds"), [(20.3, ["client_unreachable"]), (22, ["network_loss"])])
+def test_packets_that_are_sent_again_to_it_are_not_lost_ones(spoke: float, kinds: list[str]) -> None:
+    again: Row = {"packets": 6, "retransmits": 5}
+    rows = [unheard(number=number, **again) for number in range(11, 16)]
+    connections = [THEIRS, *(connection(row["connection"], opened=1) for row in rows)]
+    told = of(*rows, sends(spoke, number=9), OTHER, connections=connections)
+    assert [one.kind for one in told] == kinds
 
 
 @pytest.mark.parametrize(("later", "incidents"), [(30, 1), (90, 2)])

@@ -23,6 +23,8 @@ from tests.reports.incidents.tables_of import (
     begun,
     committed,
     connection,
+    error,
+    exchange,
     finding,
     found,
     group_event,
@@ -60,12 +62,13 @@ def test_a_process_that_ends_has_its_connections_closed_by_its_kernel(
 ) -> None:
     (one,) = lost(connections=[connection(1, opened=1, closed=closed, **how)])
     assert (one.kind == "client_died") == died
-    if died:
+    if died and closed is not None:
         assert one.certainty == "certain"
-        assert f"c1 ({H1}) ended without leaving" in one.headline
+        ended = max(closed, 30)  # by its connections, or as it was heard last
+        assert f"c1 ({H1}) ended without leaving at {clock(at(ended))}" in one.headline
         assert "taken out of group shop after 10.0 s of silence" in one.headline
         assert names(one) == ["c1", H1, "shop"]
-        assert (seconds(one.started), seconds(one.ended)) == (30, 41)
+        assert (seconds(one.started), seconds(one.ended)) == (ended, 41)
         assert one.evidence[-1].packet == 1
 
 
@@ -492,6 +495,38 @@ def test_who_only_joins_again_is_not_lost(subject: str, client: str, since: floa
     also = [{"trigger": "session_timeout", "client_id": "c1", "at": at(40)}]
     for row in (LOST, rebalance("member_joined", 5, 40, contributing=also)):
         assert len([one for one in lost(row, findings=[apart]) if one.kind != "group_shared"]) == told
+
+
+DELETION = exchange(
+    1, "DeleteTopics", 30, 30.1, connection=9, client_id="admin", request='{"topics": [{"name": "orders"}]}'
+)
+
+
+@pytest.mark.parametrize(
+    ("asked", "on", "closed", "deleted", "told"),
+    [
+        (32, 1, None, [DELETION], []),
+        (32, 1, None, [], ["client_frozen"]),
+        (30, 1, None, [DELETION], ["client_frozen"]),  # its last word to the group comes behind that
+        (32, 2, None, [DELETION], ["client_frozen"]),  # another host's
+        (32, 1, 35, [DELETION], ["client_died"]),
+        (36, 3, 35, [DELETION], []),  # it connects anew each time
+    ],
+)
+def test_who_asks_on_for_a_topic_that_was_deleted_is_not_lost(
+    asked: float, on: int, closed: float | None, deleted: list[Row], told: list[str]
+) -> None:
+    """kafkajs sends no heartbeat meanwhile, and is taken out."""
+    connections = [
+        LIVES | {"closed": closed and at(closed), "how_closed": closed and "fin", "closed_by": closed and "client"},
+        connection(2, H2, opened=1),
+        connection(3, opened=35.5),
+        connection(9, H2, client_id="admin"),
+    ]
+    error_ = error("UNKNOWN_TOPIC_OR_PARTITION", "Metadata", asked, 39, 9, topic="orders", first_connection=on)
+    sent = [health(1, "client", [30, 39], [30, 39])]
+    incidents = lost(connections=connections, exchanges=deleted, error_histogram=[error_], tcp_health=sent)
+    assert [one.kind for one in incidents if one.kind.startswith("client_")] == told
 
 
 def test_what_a_member_does_when_it_is_back_is_not_of_its_loss() -> None:

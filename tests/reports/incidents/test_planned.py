@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from kafkascope.reports.incidents.signs import is_of_broker
 from kafkascope.reports.vocabulary.thresholds import threshold
 from tests.reports.incidents.tables_of import (
     B1,
@@ -211,28 +210,6 @@ def test_a_topic_that_is_deleted_while_clients_use_it(rows: list[Row], text: str
     assert [effect.text for effect in one.effects] == [text] * (text is not None)
     assert one.findings == ({polls[0]["id"]} if text else set())
     assert ("whether it was meant" in one.advice) == (text is not None)
-
-
-@pytest.mark.parametrize(
-    ("client_id", "is_broker"),
-    [
-        ("1", True),
-        ("broker-12-fetcher-3", True),
-        ("broker-2-txn-marker-sender", True),
-        ("raft-client-3", True),
-        ("Persister-client-1", True),
-        ("AddPartitionsManager-client-1", True),
-        ("NetworkPartitionMetadataClient-client-1", True),
-        ("broker-1", False),
-        ("broker-fetcher-0", False),
-        ("1st", False),
-        ("c1", False),
-        ("", False),
-        (None, False),
-    ],
-)
-def test_brokers_have_client_ids_of_their_own(client_id: str | None, is_broker: bool) -> None:
-    assert is_of_broker(client_id) == is_broker
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import struct
 
-from kafkascope.reports.rows.anonymous import _of_member
+import pytest
+
+from kafkascope.decoders.pseudonyms import Pseudonyms
+from kafkascope.reports.rows.anonymous import _of_member, _reason, anonymous_client_id
 
 
 def subscription(*topics: bytes, user_data: bytes | None = None) -> bytes:
@@ -30,3 +33,37 @@ def test_what_nobody_can_read_is_zeros() -> None:
 def test_many_topics() -> None:
     topics = [b"topic-%05d" % number for number in range(8_000)]
     assert _of_member(subscription(*topics), lambda text: text.upper()) == subscription(*map(bytes.upper, topics))
+
+
+@pytest.mark.parametrize(
+    ("client_id", "stays"),
+    [("2", True), ("10001", True), ("broker-2-fetcher-0", True), ("310206", False), ("orders-1", False)],
+)
+def test_what_brokers_call_themselves_stays(client_id: str, stays: bool) -> None:
+    """By it they are told apart; a longer number may be of a person."""
+    made = anonymous_client_id(client_id, Pseudonyms("key"))
+    assert (made == client_id) == stays
+    assert len(made) == len(client_id)
+
+
+@pytest.mark.parametrize(
+    ("text", "made"),
+    [
+        (b"Source topics lines, orders.eu are missing.", b"Source topics LINES, ORDERS.EU are missing."),
+        (
+            b"Following topics do not have the same number of partitions: [{lines=4, users=3}]",
+            b"Following topics do not have the same number of partitions: [{LINES=4, USERS=3}]",
+        ),
+        (b"consumer poll timeout has expired.", b"consumer poll timeout has expired."),
+        (b"need to revoke (by alice 310206)", b"need to revoke (by ALICE 310206)"),
+    ],
+)
+def test_of_texts_names_are_replaced_as_they_are_elsewhere(text: bytes, made: bytes) -> None:
+    replaced = []
+
+    def replace(name: bytes) -> bytes:
+        replaced.append(name)
+        return name.upper()
+
+    assert _reason(text, replace) == made
+    assert (b"310206" in replaced) == (b"310206" in text)
