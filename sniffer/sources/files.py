@@ -330,10 +330,10 @@ def growth(path: str, size: int, now: int) -> list[Issue]:
 
 
 def find_files(paths: Iterable[str]) -> list[str]:
-    """Files that the paths mean, each once, in the order given: files, directories (searched through), globs, ``-``.
+    """Files that the paths mean, each once, sorted: files, directories (searched through), globs, ``-``.
 
-    Of a directory only captures are taken, by their first bytes. A path that means nothing stays as it is: to open it
-    says what is wrong with it.
+    Sorted, as nothing may hang on the order in which they were given. Of a directory only captures are taken, by their
+    first bytes. A path that means nothing stays as it is: to open it says what is wrong with it.
     """
     found: dict[str, None] = {}
     for path in paths:
@@ -355,7 +355,7 @@ def find_files(paths: Iterable[str]) -> list[str]:
             found.update(dict.fromkeys(taken or [path]))
         else:
             found[path] = None
-    return list(found)
+    return sorted(found)
 
 
 def _captures_at(uri: str) -> list[str]:
