@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from functools import partial
 from typing import Annotated
 
 import typer
@@ -13,6 +14,7 @@ from kafkascope.parameters import (
     AnonymizeOption,
     ByHourOption,
     CapturesArgument,
+    Command,
     DebugOption,
     DecodeAsOption,
     FilterOption,
@@ -55,7 +57,7 @@ sniff_app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
     pretty_exceptions_enable=False,
 )
-
+command = partial(app.command, cls=Command)
 
 SNIFF_HELP = """Show Kafka exchanges: one line each, in order of completion. Live, or out of capture files.
 
@@ -440,7 +442,7 @@ def sniff(
     raise typer.Exit(sniffing.run(asked, remark))
 
 
-@app.command()
+@command()
 def analyze(
     captures: CapturesArgument,
     out: Annotated[
@@ -535,7 +537,7 @@ def analyze(
     raise typer.Exit(analyzing.run(captures, out, options, writing, None if in_process else spark, remark))
 
 
-@app.command()
+@command()
 def watch(
     directory: Annotated[
         str, typer.Argument(metavar="DIR", help="Where one rotation's files are written: tcpdump -C, -G, -W.")
@@ -590,7 +592,7 @@ def watch(
     raise typer.Exit(following.run(directory, out, options=options, once=once, remark=remark, layout=layout))
 
 
-@app.command()
+@command()
 def report(
     out: Annotated[
         str,
@@ -636,7 +638,7 @@ def report(
     raise typer.Exit(reporting.run(out, form, file, remark, options))
 
 
-@app.command()
+@command()
 def diff(
     before: Annotated[str, typer.Argument(metavar="BEFORE", help="A capture, or the OUT of an analysis.")],
     after: Annotated[str, typer.Argument(metavar="AFTER", help="Another one.")],
@@ -668,7 +670,7 @@ def diff(
     raise typer.Exit(comparing.run(before, after, form, file, remark, **options))
 
 
-@app.command()
+@command()
 def scrub(
     captures: CapturesArgument,
     out: Annotated[str, typer.Option("-o", "--out", metavar="OUT", help="The capture to write (pcapng).")],
@@ -696,7 +698,7 @@ def scrub(
     raise typer.Exit(scrubbing.run(captures, out, pseudonyms, parameters.ports(decode_as), remark))
 
 
-@app.command()
+@command()
 def annotate(
     captures: Annotated[
         list[str],
@@ -736,7 +738,7 @@ def annotate(
     raise typer.Exit(annotating.run(captures, out, options, remark))
 
 
-@app.command()
+@command()
 def warm() -> None:
     """Do at once what would make the first runs after installation slow, once for this user and machine.
 
@@ -747,7 +749,7 @@ def warm() -> None:
     raise typer.Exit(warming.run(remark))
 
 
-@app.command()
+@command()
 def doctor(
     interface: Annotated[
         str | None, typer.Option("--iface", "-i", metavar="NAME", help="This interface (default: all that are up).")
@@ -764,7 +766,7 @@ def doctor(
     raise typer.Exit(checking.run(interface, as_json=as_json, write=print))
 
 
-@app.command()
+@command()
 def decode(
     file: Annotated[str, typer.Argument(metavar="FILE|-", help="One message: hex digits, base64, or as it is.")],
     api: Annotated[
@@ -816,7 +818,7 @@ def decode(
     raise typer.Exit(messages.decode(options, remark))
 
 
-@app.command()
+@command()
 def apis(
     name: Annotated[
         str | None,

@@ -12,9 +12,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer.core import TyperCommand
 
 from kafkascope import __version__
 from kafkascope.program import INCOMPLETE, WRONG_USE, failure, remark
@@ -161,12 +162,23 @@ PacketsOption = Annotated[
 ]
 
 
+class Command(TyperCommand):
+    """A command that refuses empty values: those of a variable that nobody set would be ignored, or be a path."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """As the command's."""
+        rest = super().parse_args(ctx, args)
+        for parameter in () if ctx.resilient_parsing else self.params:  # by a shell that completes a line
+            value = ctx.params.get(parameter.name)
+            if "" in (value if isinstance(value, (list, tuple)) else (value,)):
+                raise typer.BadParameter(f"it is empty; give {parameter.metavar}", ctx, parameter)
+        return rest
+
+
 def ports(values: list[str] | None) -> frozenset[int]:
     """The ports that an option lists."""
     ports = set()
-    for value in ",".join(values or []).split(","):
-        if not value:
-            continue
+    for value in ",".join(values).split(",") if values else ():
         if not value.isdecimal() or not 0 < int(value) < 65536:
             raise typer.BadParameter(f"{value!r} is no port; ports are numbers from 1 to 65535, with commas between")
         ports.add(int(value))
@@ -432,8 +444,6 @@ def pseudonyms(key: str | None) -> Pseudonyms | None:
     """Those of a key."""
     if key is None:
         return None
-    if not key:
-        raise typer.BadParameter("--anonymize: give a KEY; whoever has it can find out names by trying them")
     from kafkascope.decoders.pseudonyms import Pseudonyms
 
     return Pseudonyms(key)

@@ -531,6 +531,34 @@ def test_help_has_examples_and_completion_is_offered(command: Command) -> None:
     assert command("kafkascope", "--version").stdout.startswith("kafkascope ")
 
 
+VALUED = [
+    pytest.param(command, parameter, id=f"{name} {parameter.opts[0]}")
+    for name, command in sorted(get_group(cli.app).commands.items())
+    for parameter in command.params
+    if not getattr(parameter, "is_flag", False) and parameter.nargs <= 1
+]
+
+
+@pytest.mark.parametrize(("command", "empty"), VALUED)
+def test_an_empty_value_is_refused_with_what_to_give(command: Any, empty: Any) -> None:
+    words = []
+    for parameter in command.params:
+        if parameter is empty or parameter.required:
+            option = [parameter.opts[0]] if parameter.param_type_name == "option" else []
+            words += [*option, "" if parameter is empty else "x"]
+    done = CliRunner().invoke(cli.app, [command.name, *words], env={"COLUMNS": "120"})
+    assert done.exit_code == 2
+    assert empty.metavar
+    told = " ".join(done.stderr.replace("│", " ").split())
+    assert f"it is empty; give {empty.metavar}" in told or "'' is not a valid" in told
+
+
+@pytest.mark.parametrize("value", [",", "9092,"])
+def test_an_empty_port_among_others_is_refused(command: Command, value: str) -> None:
+    done = command("sniff", "-r", JOINS, "--port", value)
+    assert (done.returncode, "'' is no port" in done.stderr) == (2, True)
+
+
 @pytest.mark.parametrize("name", sorted(get_group(cli.app).commands))
 def test_help_fits_a_terminal(name: str) -> None:
     shown = CliRunner().invoke(cli.app, [name, "--help"], env={"COLUMNS": "80"})
