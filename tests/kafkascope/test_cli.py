@@ -452,6 +452,22 @@ def test_a_frame_says_itself_what_it_is(
     assert ("26 2 00 07 left over: no field has these bytes" in rows) == ("2 bytes left over" in said)
 
 
+def test_of_a_tagged_field_that_is_there_twice_the_last_counts_as_in_kafka(command: Command, tmp_path: Path) -> None:
+    fetch = "ffffffff" + "00" * 21 + "010101"
+    (tmp_path / "body").write_text(f"{fetch} 04 00020278 00020279 63010a 63010b")
+    options = ("--api", "Fetch", "--version", "12", str(tmp_path / "body"))
+    shown = command("kafkascope", "decode", *options).stdout
+    assert [" ".join(line.split()) for line in shown.splitlines()[-5:]] == [
+        "28 15 _tagged_fields: 4 TAGGED_FIELDS",
+        "29 4 clusterId: comes again below, which counts COMPACT_NULLABLE_STRING",
+        '33 4 clusterId: "y" COMPACT_NULLABLE_STRING',
+        "37 3 tag 99: comes again below, which counts TAG",
+        "40 3 tag 99: 0x0b TAG",
+    ]
+    as_json = json.loads(command("kafkascope", "decode", "--json", *options).stdout)
+    assert (as_json["clusterId"], as_json["_tags"]) == ("y", {"99": "Cw=="})
+
+
 @pytest.mark.parametrize(
     ("content", "meant"),
     [
