@@ -138,6 +138,7 @@ class Metrics(Collector):
                 self._sum(TOPIC_RECORDS, partitions, ["topic", "api"], "records")
             if (issues := tables.get("issues")) is not None:
                 self._sum(ISSUES, issues, ["kind"], "count")
+            self._lags.rename(source.topic_names)
             if (positions := tables.get(ProgressView.name)) is not None:
                 self._lags.observe(positions, self._groups.clusters)
             for rebalance in history.rebalances:

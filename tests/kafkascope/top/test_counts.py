@@ -32,6 +32,7 @@ from kafkascope.top.counts import (
     follow,
     with_needed,
 )
+from tests.kafkascope.test_cli import begun_late
 from tests.kafkascope.test_incident_watch import Replayed
 from tests.paths import PCAPS
 
@@ -129,6 +130,24 @@ def test_errors_have_names() -> None:
             detail = counts.detail(kind, name)
             assert detail is not None
             assert dict(detail.errors) == Counter(errors[errors[column] == name].error)
+
+
+def test_topics_that_were_counted_by_id_go_by_their_names_once_these_are_told(tmp_path: Path) -> None:
+    counts, file = Counts(), begun_late(tmp_path)
+    follow(Listening(Replayed(str(file), 60_000), OPTIONS), counts)  # type: ignore[arg-type]
+    cap = kafkascope.read(file)
+    rows, fetched = rows_of(counts, TOPICS), cap.partitions[cap.partitions.api == "Fetch"]
+    assert {name for name in rows if name.startswith("id:")} == set()
+    for name, of_topic in fetched.groupby("topic"):
+        assert rows[str(name)].in_all.fetched_records == of_topic.records.sum()
+        assert rows[str(name)].in_all.fetched_bytes == of_topic.bytes.sum()
+    assert fetched.records.sum() > 0
+    errors = {name: row.in_all.errors for name, row in rows.items() if row.in_all.errors}
+    assert errors == Counter(cap.errors.topic.dropna())
+    for name in {name for name, row in rows.items() if row.in_all.errors}:
+        detail = counts.detail(TOPICS, name)
+        assert detail is not None
+        assert dict(detail.errors) == Counter(cap.errors[cap.errors.topic == name].error)
 
 
 def test_rebalances_are_counted_and_kept() -> None:
