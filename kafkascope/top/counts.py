@@ -21,7 +21,6 @@ from kafkascope import watching
 from kafkascope.decoders.limits import DEFAULT, Limits
 from kafkascope.engine import EngineOptions
 from kafkascope.lags import Lags
-from kafkascope.losses import Loss
 from kafkascope.reading import Batch, BatchSource
 from kafkascope.reports.columns.arrow import one_array
 from kafkascope.reports.columns.series import OTHERS
@@ -296,7 +295,7 @@ class Counts:
         self._now = 0  # nanoseconds since 1970
         self._latest = 0  # slot
         self.packets = 0
-        self.lost: Counter[str] = Counter()
+        self.lost: Mapping[str, int] = {}
         self.incidents: Sequence[Incident] | None = None  # that go on; None: nobody looks for them
 
     def observe(self, batch: Batch, source: BatchSource) -> None:
@@ -304,7 +303,7 @@ class Counts:
         tables = {name: source.topic_names.resolve(table) for name, table in batch.tables.items()}
         history = watching.feed(self._groups, tables.get(GroupsView.name), source)
         with self._lock:
-            self.packets, self.incidents = source.packets, source.incidents
+            self.packets, self.incidents, self.lost = source.packets, source.incidents, source.lost
             self._pass(source.now(), [])
             self._rename(source.topic_names)
             if (exchanges := tables.get("exchanges")) is not None and len(exchanges):
@@ -335,13 +334,9 @@ class Counts:
         """Count what only the end makes sure."""
         history = watching.finish(self._groups, source)
         with self._lock:
+            self.lost = source.lost
             for rebalance in history.rebalances:
                 self._rebalance(rebalance)
-
-    def lose(self, loss: Loss) -> None:
-        """Count what is missing."""
-        with self._lock:
-            self.lost[loss.kind] += loss.count
 
     @property
     def now(self) -> int:
@@ -471,11 +466,7 @@ def follow(source: BatchSource, counts: Counts) -> None:
     """Count all that comes of a source, until it ends."""
     for batch in source.batches():
         counts.observe(batch, source)
-        for loss in source.losses():
-            counts.lose(loss)
     counts.finish(source)
-    for loss in source.losses(at_end=True):
-        counts.lose(loss)
 
 
 def _ends(rows: pa.Table, batch: Batch) -> dict[str, pa.Array]:

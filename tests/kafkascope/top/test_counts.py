@@ -12,7 +12,6 @@ import pytest
 import kafkascope
 from kafkascope.decoders.limits import DEFAULT, Limits
 from kafkascope.engine import EngineOptions
-from kafkascope.losses import Loss
 from kafkascope.reading import Listening, Reading
 from kafkascope.reports.columns.series import OTHERS
 from kafkascope.sniffer.units import SECOND_NS
@@ -34,6 +33,7 @@ from kafkascope.top.counts import (
 )
 from tests.kafkascope.test_cli import begun_late
 from tests.kafkascope.test_incident_watch import Replayed
+from tests.kafkascope.test_reading import Dropping
 from tests.paths import PCAPS
 
 OPTIONS = with_needed(EngineOptions(tables=frozenset(), exchange_columns=frozenset(), views=frozenset()))
@@ -191,8 +191,7 @@ def test_rows_that_are_silent_make_room() -> None:
 
 def test_what_is_lost_counts() -> None:
     counts = Counts()
-    for count in (3, 4):
-        counts.lose(Loss("kernel_drops", 0, count, 7, "dropped"))
+    follow(Listening(Dropping(), OPTIONS), counts)
     assert counts.lost == {"kernel_drops": 7}
 
 
