@@ -15,11 +15,13 @@ import shutil
 import subprocess
 import sys
 import threading
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from importlib import import_module
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, BinaryIO
 
 import platformdirs
@@ -196,7 +198,7 @@ def _start(master: str | None, settings: Mapping[str, str]) -> tuple[Any, Scratc
             asked.setIfMissing("spark.driver.defaultJavaOptions", f'"-Djava.io.tmpdir={scratch.path}"')
         # pyspark looks for numpy there at its first call to the JVM, and finds pandas and more to import.
         threading.Thread(target=import_module, args=["pyspark.testing.utils"], daemon=True).start()
-        with scratch.open_log() as stream:
+        with scratch.open_log() as stream, _told_below(scratch.path):
             try:
                 gateway = launch_gateway(asked, {"stdout": stream, "stderr": stream})
             except PySparkException as error:
@@ -235,6 +237,19 @@ def _start(master: str | None, settings: Mapping[str, str]) -> tuple[Any, Scratc
         _end_jvm(gateway)
         log = scratch.kept_log()
         raise SparkUnavailableError(f"{message} (all of it: {log})", log) from error
+
+
+@contextmanager
+def _told_below(directory: Path) -> Iterator[None]:
+    """What the JVM tells Python as it starts goes below a directory: pyspark's own stays if this process is killed."""
+    from pyspark import java_gateway
+
+    usual = java_gateway.tempfile
+    java_gateway.tempfile = SimpleNamespace(**{**vars(usual), "mkdtemp": partial(usual.mkdtemp, dir=directory)})
+    try:
+        yield
+    finally:
+        java_gateway.tempfile = usual
 
 
 def _with_attempts(master: str, attempts: str | None) -> str:
