@@ -9,12 +9,12 @@ from typing import Annotated
 import typer
 
 from kafkascope import parameters, program
+from kafkascope.command import Command
 from kafkascope.other_sniffers import SniffCommand
 from kafkascope.parameters import (
     AnonymizeOption,
     ByHourOption,
     CapturesArgument,
-    Command,
     DebugOption,
     DecodeAsOption,
     FilterOption,

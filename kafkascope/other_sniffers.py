@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from kafkascope.parameters import Command
+from kafkascope.command import Command
 
 INSTEAD = {
     "-A": "-V shows messages whole, -x with their bytes, --records what they carry",

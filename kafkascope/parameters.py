@@ -12,10 +12,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
-from typer.core import TyperCommand
 
 from kafkascope import __version__
 from kafkascope.program import INCOMPLETE, WRONG_USE, failure, remark
@@ -160,19 +159,6 @@ PacketsOption = Annotated[
         "--packets", metavar="A-B", help="Only packets with these numbers, as in Wireshark; A- and -B are ranges too."
     ),
 ]
-
-
-class Command(TyperCommand):
-    """A command that refuses empty values: those of a variable that nobody set would be ignored, or be a path."""
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """As the command's."""
-        rest = super().parse_args(ctx, args)
-        for parameter in () if ctx.resilient_parsing else self.params:  # by a shell that completes a line
-            value = ctx.params.get(parameter.name)
-            if "" in (value if isinstance(value, (list, tuple)) else (value,)):
-                raise typer.BadParameter(f"it is empty; give {parameter.metavar}", ctx, parameter)
-        return rest
 
 
 def ports(values: list[str] | None) -> frozenset[int]:
