@@ -360,20 +360,15 @@ def sniff(
     sources = (*(read or ()), *parameters.more_files(files or ()))
     if snap is not None and 0 < snap < LEAST_SNAP:
         raise typer.BadParameter(f"-s {snap}: headers take {LEAST_SNAP} bytes, and 0 is all")
-    live_only = {"-f": expression, "-s": snap, "--user": user, "--duration": duration, "-a": until_what}
-    live_only |= {"--netns": netns, "--pid": pid}
-    if sources:
-        parameters.refuse(live_only, "only with an interface (--iface NAME), not with files")
-    files_only = {"--since": since, "--until": until, "--packets": packets, "--packet": packet}
-    if iface:
-        parameters.refuse(files_only, "only with files; --duration TIME ends listening")
+    of_interfaces = {"-f": expression, "-s": snap, "--user": user, "--duration": duration, "-a": until_what}
+    of_interfaces |= {"--netns": netns, "--pid": pid}
+    of_files = {"--since": since, "--until": until, "--packets": packets, "--packet": packet}
+    parameters.check_source(sources, iface or (), of_files, of_interfaces)
     if write_only and (write is None or iface):
         raise typer.BadParameter("--write-only says what -w FILE writes of the files that are read (-r FILE)")
     if every is not None and (tables is None or not iface):
         raise typer.BadParameter("--every says how often --tables OUT of an interface is renewed")
     rotation = parameters.rotation(write, file_size, file_time, file_count, ring or ())
-    if bool(sources) == bool(iface):
-        raise typer.BadParameter("give files to read (-r FILE) or an interface to listen on (--iface NAME)")
     as_json, fields = parameters.form(as_json, fields, form, column or ())
     if (as_json or fields) and (tree or as_hex or verbose):
         raise typer.BadParameter("--json and --fields are forms of their own: -V, -x and -v do not go with them")
