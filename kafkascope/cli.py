@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+from functools import partial
 from typing import Annotated
 
 import typer
 
 from kafkascope import parameters, program
+from kafkascope.command import Command
 from kafkascope.other_sniffers import SniffCommand
 from kafkascope.parameters import (
     AnonymizeOption,
@@ -55,7 +57,7 @@ sniff_app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
     pretty_exceptions_enable=False,
 )
-
+command = partial(app.command, cls=Command)
 
 SNIFF_HELP = """Show Kafka exchanges: one line each, in order of completion. Live, or out of capture files.
 
@@ -358,20 +360,15 @@ def sniff(
     sources = (*(read or ()), *parameters.more_files(files or ()))
     if snap is not None and 0 < snap < LEAST_SNAP:
         raise typer.BadParameter(f"-s {snap}: headers take {LEAST_SNAP} bytes, and 0 is all")
-    live_only = {"-f": expression, "-s": snap, "--user": user, "--duration": duration, "-a": until_what}
-    live_only |= {"--netns": netns, "--pid": pid}
-    if sources:
-        parameters.refuse(live_only, "only with an interface (--iface NAME), not with files")
-    files_only = {"--since": since, "--until": until, "--packets": packets, "--packet": packet}
-    if iface:
-        parameters.refuse(files_only, "only with files; --duration TIME ends listening")
+    of_interfaces = {"-f": expression, "-s": snap, "--user": user, "--duration": duration, "-a": until_what}
+    of_interfaces |= {"--netns": netns, "--pid": pid}
+    of_files = {"--since": since, "--until": until, "--packets": packets, "--packet": packet}
+    parameters.check_source(sources, iface or (), of_files, of_interfaces)
     if write_only and (write is None or iface):
         raise typer.BadParameter("--write-only says what -w FILE writes of the files that are read (-r FILE)")
     if every is not None and (tables is None or not iface):
         raise typer.BadParameter("--every says how often --tables OUT of an interface is renewed")
     rotation = parameters.rotation(write, file_size, file_time, file_count, ring or ())
-    if bool(sources) == bool(iface):
-        raise typer.BadParameter("give files to read (-r FILE) or an interface to listen on (--iface NAME)")
     as_json, fields = parameters.form(as_json, fields, form, column or ())
     if (as_json or fields) and (tree or as_hex or verbose):
         raise typer.BadParameter("--json and --fields are forms of their own: -V, -x and -v do not go with them")
@@ -440,7 +437,7 @@ def sniff(
     raise typer.Exit(sniffing.run(asked, remark))
 
 
-@app.command()
+@command()
 def analyze(
     captures: CapturesArgument,
     out: Annotated[
@@ -535,7 +532,7 @@ def analyze(
     raise typer.Exit(analyzing.run(captures, out, options, writing, None if in_process else spark, remark))
 
 
-@app.command()
+@command()
 def watch(
     directory: Annotated[
         str, typer.Argument(metavar="DIR", help="Where one rotation's files are written: tcpdump -C, -G, -W.")
@@ -590,7 +587,7 @@ def watch(
     raise typer.Exit(following.run(directory, out, options=options, once=once, remark=remark, layout=layout))
 
 
-@app.command()
+@command()
 def report(
     out: Annotated[
         str,
@@ -636,7 +633,7 @@ def report(
     raise typer.Exit(reporting.run(out, form, file, remark, options))
 
 
-@app.command()
+@command()
 def diff(
     before: Annotated[str, typer.Argument(metavar="BEFORE", help="A capture, or the OUT of an analysis.")],
     after: Annotated[str, typer.Argument(metavar="AFTER", help="Another one.")],
@@ -668,7 +665,7 @@ def diff(
     raise typer.Exit(comparing.run(before, after, form, file, remark, **options))
 
 
-@app.command()
+@command()
 def scrub(
     captures: CapturesArgument,
     out: Annotated[str, typer.Option("-o", "--out", metavar="OUT", help="The capture to write (pcapng).")],
@@ -696,7 +693,7 @@ def scrub(
     raise typer.Exit(scrubbing.run(captures, out, pseudonyms, parameters.ports(decode_as), remark))
 
 
-@app.command()
+@command()
 def annotate(
     captures: Annotated[
         list[str],
@@ -736,7 +733,7 @@ def annotate(
     raise typer.Exit(annotating.run(captures, out, options, remark))
 
 
-@app.command()
+@command()
 def warm() -> None:
     """Do at once what would make the first runs after installation slow, once for this user and machine.
 
@@ -747,7 +744,7 @@ def warm() -> None:
     raise typer.Exit(warming.run(remark))
 
 
-@app.command()
+@command()
 def doctor(
     interface: Annotated[
         str | None, typer.Option("--iface", "-i", metavar="NAME", help="This interface (default: all that are up).")
@@ -764,7 +761,7 @@ def doctor(
     raise typer.Exit(checking.run(interface, as_json=as_json, write=print))
 
 
-@app.command()
+@command()
 def decode(
     file: Annotated[str, typer.Argument(metavar="FILE|-", help="One message: hex digits, base64, or as it is.")],
     api: Annotated[
@@ -816,7 +813,7 @@ def decode(
     raise typer.Exit(messages.decode(options, remark))
 
 
-@app.command()
+@command()
 def apis(
     name: Annotated[
         str | None,

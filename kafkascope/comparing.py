@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
 from pathlib import Path
+from shutil import get_terminal_size
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -46,8 +47,10 @@ class Comparison:
         """All that was compared, section by section, what differs most first in each."""
         return to_frame(shown.table(self._changes))
 
-    def written(self, form: str = "text") -> str:
-        """The comparison as text, json, md or html; KeyError for another form."""
+    def written(self, form: str = "text", width: int = shown.WIDTH) -> str:
+        """The comparison as text (of so many columns), json, md or html; KeyError for another form."""
+        if form == "text":
+            return shown.text(*self._sides, self._changes, width)
         return FORMATS[form](*self._sides, self._changes)
 
     def __repr__(self) -> str:
@@ -74,7 +77,9 @@ def _side(given: Read, options: dict[str, Any]) -> Side:
 def run(before: str, after: str, form: str, file: str | None, remark: Remark, **options: Any) -> int:
     """Write what differs; returns the exit status."""
     try:
-        written = compare(before, after, **options).written(form)
+        is_shown = file in (None, "-") and sys.stdout.isatty()
+        width = get_terminal_size().columns if is_shown else shown.WIDTH
+        written = compare(before, after, **options).written(form, width)
         if file is None or file == "-":
             sys.stdout.write(written)
         else:

@@ -35,6 +35,9 @@ MOST_PARTS = 1_000
 MOST_EMPTY = 60
 """So many spans in which nothing happened are told at once, should somebody set the clock."""
 
+_LEAST_WIDTH = 26
+"""Of names: as long as most are, so that spans whose names differ stand alike."""
+
 
 @dataclass(frozen=True, slots=True)
 class By:
@@ -136,14 +139,16 @@ class Interval:
         seconds = max(self.seconds, 1e-3)
         rates = f"{self.all.exchanges / seconds:,.1f} exchanges/s, {size / seconds / 1e6:,.3f} MB/s"
         yield f"{when:%H:%M:%S} {round(self.seconds, 3):,.10g} s: {rates}, {self.all.errors.total():,} with an error"
-        for name, of in order:
+        names = [shown_text(name) or '""' for name, _ in order]
+        widest = max(map(len, names), default=0)
+        for name, (_, of) in zip(names, order, strict=True):
             median, most = (
                 "-" if value is None else f"{value:,.2f}" for value in map(of.latency.percentile, (0.5, 0.99))
             )
             wrong = ", ".join(f"{shown_text(error)} {count:,}" for error, count in of.errors.most_common())
             megabytes = (of.request_bytes + of.response_bytes) / 1e6
             yield (
-                f"         {shown_text(name):26} {of.exchanges:>9,} {megabytes:>12,.3f} MB"
+                f"         {name:{max(widest, _LEAST_WIDTH)}} {of.exchanges:>9,} {megabytes:>12,.3f} MB"
                 f"   median {median:>9} ms   99 % {most:>9} ms   {wrong}"
             ).rstrip()
 

@@ -25,7 +25,6 @@ from kafkascope import __version__, watching
 from kafkascope.decoders.limits import DEFAULT, Limits
 from kafkascope.engine import EngineOptions
 from kafkascope.lags import Lags
-from kafkascope.losses import Loss
 from kafkascope.reading import Batch, BatchSource
 from kafkascope.reports.columns.series import OTHERS
 from kafkascope.reports.columns.shown import shown_text
@@ -83,7 +82,7 @@ INCIDENTS_NOW = Described(
 )
 ISSUES = Described("kafkascope_issues", ("kind",), "Damage and oddities of what was captured")
 PACKETS = Described("kafkascope_packets", (), "Packets that were taken in")
-LOST = Described("kafkascope_lost", ("kind",), "Packets, bytes or lines that are missing, as they were told")
+LOST = Described("kafkascope_lost", ("kind",), "Packets, bodies or interfaces that are missing")
 
 COUNTERS = (
     EXCHANGES,
@@ -129,6 +128,7 @@ class Metrics(Collector):
         history = watching.feed(self._groups, tables.get(GroupsView.name), source)
         with self._lock:
             self._sums[PACKETS.name][()] = source.packets
+            self._sums[LOST.name] = {(kind,): count for kind, count in source.lost.items()}
             if (exchanges := tables.get("exchanges")) is not None and len(exchanges):
                 self._observe_exchanges(exchanges, batch)
             if (errors := tables.get("errors")) is not None:
@@ -138,6 +138,7 @@ class Metrics(Collector):
                 self._sum(TOPIC_RECORDS, partitions, ["topic", "api"], "records")
             if (issues := tables.get("issues")) is not None:
                 self._sum(ISSUES, issues, ["kind"], "count")
+            self._lags.rename(source.topic_names)
             if (positions := tables.get(ProgressView.name)) is not None:
                 self._lags.observe(positions, self._groups.clusters)
             for rebalance in history.rebalances:
@@ -150,11 +151,6 @@ class Metrics(Collector):
                 f"so many label sets of a metric that others count as {OTHERS} ({self._limits.option('label_sets')})"
             )
             source.note([Issue("too_many_names", detail, count=others)])
-
-    def lose(self, loss: Loss) -> None:
-        """Count what is missing."""
-        with self._lock:
-            self._add(LOST, (loss.kind,), loss.count)
 
     def tell(self, begun: Sequence[Incident], going_on: Sequence[Incident]) -> None:
         """Count what broke; what is not over."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from typer.core import TyperCommand
+from kafkascope.command import Command
 
 INSTEAD = {
     "-A": "-V shows messages whole, -x with their bytes, --records what they carry",
@@ -44,7 +44,7 @@ def asked_form(form: str | None, columns: Sequence[str]) -> tuple[bool, str | No
     return form in ("json", "jsonl", "ek"), ",".join(columns) if form == "fields" else _TABS if form == "tabs" else None
 
 
-class SniffCommand(TyperCommand):
+class SniffCommand(Command):
     """The command that tells those who come from other sniffers what to write."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:

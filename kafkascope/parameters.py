@@ -164,9 +164,7 @@ PacketsOption = Annotated[
 def ports(values: list[str] | None) -> frozenset[int]:
     """The ports that an option lists."""
     ports = set()
-    for value in ",".join(values or []).split(","):
-        if not value:
-            continue
+    for value in ",".join(values).split(",") if values else ():
         if not value.isdecimal() or not 0 < int(value) < 65536:
             raise typer.BadParameter(f"{value!r} is no port; ports are numbers from 1 to 65535, with commas between")
         ports.add(int(value))
@@ -267,8 +265,22 @@ def more_files(names: Sequence[str]) -> Sequence[str]:
     return names
 
 
-def refuse(options: Mapping[str, object], why: str) -> None:
-    """None of these options may be given, by their names."""
+def check_source(
+    files: Sequence[str],
+    interfaces: Sequence[str],
+    of_files: Mapping[str, object],
+    of_interfaces: Mapping[str, object],
+) -> None:
+    """There are either files or interfaces, without options (by their names) that only the other has."""
+    if files:
+        _refuse(of_interfaces, "only with an interface (--iface NAME), not with files")
+    if interfaces:
+        _refuse(of_files, "only with files; --duration TIME ends listening")
+    if bool(files) == bool(interfaces):
+        raise typer.BadParameter("give files to read (-r FILE) or an interface to listen on (--iface NAME)")
+
+
+def _refuse(options: Mapping[str, object], why: str) -> None:
     if given := [name for name, value in options.items() if value is not None]:
         raise typer.BadParameter(f"{', '.join(given)}: {why}")
 
@@ -432,8 +444,6 @@ def pseudonyms(key: str | None) -> Pseudonyms | None:
     """Those of a key."""
     if key is None:
         return None
-    if not key:
-        raise typer.BadParameter("--anonymize: give a KEY; whoever has it can find out names by trying them")
     from kafkascope.decoders.pseudonyms import Pseudonyms
 
     return Pseudonyms(key)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import math
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol, TypeVar
@@ -16,7 +15,7 @@ from kafkascope.ahead import ahead
 from kafkascope.decoders.machine_code.progress import when_compiling
 from kafkascope.engine import Completed, Engine, EngineOptions, Facts, Tables
 from kafkascope.filters.fields import both_ends
-from kafkascope.losses import Loss
+from kafkascope.losses import Loss, Telling
 from kafkascope.progress import ProgressBar
 from kafkascope.reports.answers.capture_points import clock_issues
 from kafkascope.reports.columns.remarks import (
@@ -65,7 +64,6 @@ BATCH_BYTES_OF_SHARE = 4_000_000
 """Of a file, times the processes that read it: without threads fewer batches are held at once, and so are smaller ones
 of a process that has others beside it."""
 
-BETWEEN_NEWS_S = 1
 _TOO_FAST = (KERNEL_DROPS, PACKETS_CUT, BODIES_SKIPPED)
 _WHAT_HELPS = (
     "they come faster than they can be shown. Leave out what is not needed (--port; no --records, -V or --json), or "
@@ -140,6 +138,10 @@ class BatchSource(Protocol):
     def damage(self) -> Mapping[str, int]:
         """What frames are missing for in connections that have ended: how often, by kind of issue."""
 
+    @property
+    def lost(self) -> Mapping[str, int]:
+        """How much was lost so far, by kind of issue."""
+
     def losses(self, *, at_end: bool = False) -> Iterable[Loss]:
         """What was lost since this was told; not all at once, but for at_end."""
 
@@ -152,9 +154,6 @@ class Watcher(Protocol):
 
     def observe(self, batch: Batch, source: BatchSource) -> None:
         """Take in rows, before others do."""
-
-    def lose(self, loss: Loss) -> None:
-        """Take in that something was lost."""
 
     def tell(self, begun: Sequence[Incident], going_on: Sequence[Incident]) -> None:
         """Take in incidents: see `BatchSource.tell`."""
@@ -400,8 +399,13 @@ class Reading:
         """See `BatchSource.damage`."""
         return self._engine.damage
 
-    def losses(self, *, at_end: bool = False) -> Iterable[Loss]:
+    @property
+    def lost(self) -> Mapping[str, int]:
         """Nothing: whoever writes to a pipe waits for whoever reads."""
+        return {}
+
+    def losses(self, *, at_end: bool = False) -> Iterable[Loss]:
+        """Nothing."""
         return ()
 
     def remarks(self) -> Iterator[str]:
@@ -481,8 +485,7 @@ class Listening:
         self._faults = IssueLog()
         self._source = source
         self._clock = clock
-        self._told: Counter[str] = Counter()  # of what was lost, by kind
-        self._told_at = -math.inf
+        self._tellings: defaultdict[str, Telling] = defaultdict(Telling)  # of what was lost, by kind
         self._seen = Seen(options.session.limits)
         self._watcher = watcher
         self._looks = looks
@@ -574,44 +577,43 @@ class Listening:
         """See `BatchSource.damage`."""
         return self._engine.damage
 
-    def losses(self, *, at_end: bool = False) -> Iterator[Loss]:
-        """What was lost since this was told, once a second at most: packets, bodies, what was to be in a file."""
-        for loss in self._losses(at_end):
-            if self._watcher is not None:
-                self._watcher.lose(loss)
-            yield loss
+    @property
+    def lost(self) -> Mapping[str, int]:
+        """See `BatchSource.lost`: packets, bodies, what was to be in a file, interfaces."""
+        lost = {
+            KERNEL_DROPS: self._source.statistics()[1],
+            PACKETS_CUT: self._source.cut,
+            BODIES_SKIPPED: self._engine.bodies_skipped,
+            CAPTURE_NOT_WRITTEN: self.unwritten.count if self.unwritten else 0,
+            INTERFACE_FAILED: sum(one.count for one in self._failures),
+        }
+        return {kind: count for kind, count in lost.items() if count}
 
-    def _losses(self, at_end: bool) -> Iterator[Loss]:
-        seen, dropped = self._source.statistics()
-        unwritten = self.unwritten
-        lost = Counter(
-            {KERNEL_DROPS: dropped, PACKETS_CUT: self._source.cut, BODIES_SKIPPED: self._engine.bodies_skipped}
-        )
-        if unwritten is not None:
-            lost[CAPTURE_NOT_WRITTEN] = unwritten.count
-        failures = [one for one in self._source.issues if one.kind == INTERFACE_FAILED]
-        lost[INTERFACE_FAILED] = sum(one.count for one in failures)
-        now = self._clock()
-        if lost == self._told or (now - self._told_at < BETWEEN_NEWS_S and not at_end):
-            return
-        advice = "" if any(self._told[kind] for kind in _TOO_FAST) else f": {_WHAT_HELPS}"
-        new, self._told, self._told_at, at = lost - self._told, lost, now, time.time_ns()
-        for kind, count in new.items():
-            in_all = lost[kind]
-            if kind == KERNEL_DROPS:
-                share = 100 * dropped / seen
-                text = f"the kernel dropped {counted(count, 'packet')} ({in_all:,} in all, {share:.1f} %){advice}"
-            elif kind == PACKETS_CUT:
-                text = f"of {counted(count, 'packet')} only the first bytes were taken ({in_all:,} in all){advice}"
-            elif kind == BODIES_SKIPPED:
-                text = f"the bodies of {counted(count, 'exchange')} were skipped ({in_all:,} in all){advice}"
-            elif kind == INTERFACE_FAILED:
-                text = "; ".join(one.detail for one in failures)
-            else:
-                assert unwritten is not None
-                text = f"{count:,} {unwritten.detail} ({in_all:,} in all)"
-            yield Loss(kind, at, count, in_all, text)
-            advice = "" if kind in _TOO_FAST else advice
+    def losses(self, *, at_end: bool = False) -> Iterator[Loss]:
+        """What was lost since this was told: see `Telling`."""
+        now_s, at = self._clock(), time.time_ns()
+        advice = "" if any(self._tellings[kind].told for kind in _TOO_FAST) else f": {_WHAT_HELPS}"
+        for kind, in_all in self.lost.items():
+            if count := self._tellings[kind].news(in_all, now_s, at_end=at_end):
+                yield Loss(kind, at, count, in_all, self._loss_text(kind, count, in_all, advice))
+                advice = "" if kind in _TOO_FAST else advice
+
+    def _loss_text(self, kind: str, count: int, in_all: int, advice: str) -> str:
+        if kind == KERNEL_DROPS:
+            share = 100 * in_all / self._source.statistics()[0]
+            return f"the kernel dropped {counted(count, 'packet')} ({in_all:,} in all, {share:.1f} %){advice}"
+        if kind == PACKETS_CUT:
+            return f"of {counted(count, 'packet')} only the first bytes were taken ({in_all:,} in all){advice}"
+        if kind == BODIES_SKIPPED:
+            return f"the bodies of {counted(count, 'exchange')} were skipped ({in_all:,} in all){advice}"
+        if kind == INTERFACE_FAILED:
+            return "; ".join(one.detail for one in self._failures)
+        assert self.unwritten is not None
+        return f"{count:,} {self.unwritten.detail} ({in_all:,} in all)"
+
+    @property
+    def _failures(self) -> list[Issue]:
+        return [one for one in self._source.issues if one.kind == INTERFACE_FAILED]
 
     def remarks(self) -> Iterator[str]:
         """What was captured, what the kernel dropped, what was in it, and what could not be read."""

@@ -27,7 +27,6 @@ from kafkascope.reading import Batch, Listening
 from kafkascope.reports.columns.text import counted
 from kafkascope.reports.measures.summary import Summary
 from kafkascope.sniffer.issues import Issue, IssueLog
-from kafkascope.sniffer.sources.places import is_uri, told
 
 SHARE = 4
 """Between renewals lie so many times as long as the last one took, or more."""
@@ -56,13 +55,17 @@ def renewals(
         raise OSError(str(error)) from None
 
 
+def check(out: str) -> None:
+    """Raise OutputError now if `Rolling` would: before anybody listens."""
+    Output(out, append=True)
+    Hold(out).close()
+
+
 class Rolling:
     """OUT, and what is to come into it."""
 
     def __init__(self, source: Listening, out: str, every_s: float, remark: Remark, clock: Callable[[], float]) -> None:
         """Raises OutputError if there is something in OUT that is not to stay, or somebody else renews it."""
-        if is_uri(out):
-            raise OutputError(f"{told(out)}: tables of an interface go to a local directory only")
         self._source, self._out, self._every_s, self._remark, self._clock = source, out, every_s, remark, clock
         self._renewal: Future[Analysis] | None = None
         self._over: State | None = None  # of a run that has no more rows, as long as OUT has it not

@@ -22,6 +22,7 @@ from kafkascope.sniffer.packet_window import EVERYTHING, PacketWindow
 from kafkascope.sniffer.session import SessionOptions
 from kafkascope.sniffer.sources.files import is_stream
 from kafkascope.sniffer.sources.live_options import LiveOptions
+from kafkascope.sniffer.sources.places import is_uri, told
 
 if TYPE_CHECKING:
     from kafkascope.decoders.pseudonyms import Pseudonyms
@@ -237,6 +238,8 @@ def _shown(options: SniffOptions) -> EngineOptions:
     if display.top and (display.incidents or display.groups or display.stats_s is not None):
         raise WrongUse("--top is a screen of its own: it does not go with --groups, --incidents or --stats")
     if display.tables is not None:
+        if options.interfaces and is_uri(display.tables):
+            raise WrongUse(f"--tables {told(display.tables)}: tables of an interface go to a local directory only")
         return _of_tables(least, display, filters)
     if display.stats_s is not None and (display.incidents or display.groups):
         raise WrongUse("--stats counts exchanges: --incidents and --groups are told by themselves")

@@ -270,14 +270,25 @@ def _check_others(options: SniffOptions, user: str | None, remark: Remark) -> No
         for command in not_to_be_run(options.display.alerts):
             raise WrongUse(f"--alert: {command}: there is no such command, or {whom} may not run it")
     if options.display.tables is not None:
-        place = os.path.abspath(options.display.tables)
-        while not os.path.exists(place):
-            place = os.path.dirname(place)
-        if not os.access(place, os.W_OK | os.X_OK):
-            raise WrongUse(f"--tables: {whom} may not write to {place}; --user NAME says who is to listen")
+        _check_tables(options.display.tables, whom)
     for path in options.key_logs if user is not None else ():
         if not os.path.exists(path):
             remark(f"{path} is not there yet; when it is, {user} must be allowed to read it (--user says who)")
+
+
+def _check_tables(out: str, whom: str) -> None:
+    place = os.path.abspath(out)
+    while not os.path.exists(place):
+        place = os.path.dirname(place)
+    if not os.access(place, os.W_OK | os.X_OK):
+        raise WrongUse(f"--tables: {whom} may not write to {place}; --user NAME says who is to listen")
+    from kafkascope import rolling
+    from kafkascope.out.output import OutputError
+
+    try:
+        rolling.check(out)
+    except OutputError as error:
+        raise WrongUse(f"--tables: {error}") from error
 
 
 def rehearse(options: SniffOptions) -> None:

@@ -165,7 +165,7 @@ def _span(file: str) -> tuple[int, int] | None:
 
 
 def compare(samples: Mapping[str, Sample]) -> Joined | None:
-    """Compare samples of files, in the order in which the files were given; None if they have nothing in common."""
+    """Compare samples of files, in the order of `find_files`; None if they have nothing in common."""
     paths = list(samples)
     differences = _differences(list(samples.values()))
     if not differences:

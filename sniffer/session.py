@@ -24,6 +24,11 @@ if TYPE_CHECKING:
     from kafkascope.sniffer.tls.keys import Keys
     from kafkascope.sniffer.tls.stage import TlsStage
 
+_TLS_UNANSWERED = (
+    "the client begins TLS, and the connection is closed without a byte of an answer, as ports without TLS do it; if "
+    "this is one, set the client's security.protocol to PLAINTEXT or SASL_PLAINTEXT, or give it the port of a listener "
+    "with TLS"
+)
 LOOKS = 16  # at what waits, while as many bytes of packets come as may wait
 MOST_SPANS = 4096
 """Spans of a connection, of both sides, that wait until its bytes tell who is the client: five hours and more. Then it
@@ -269,6 +274,10 @@ class Session:
             return Endpoint(*source, *target)
         return Endpoint(*target, *source)
 
+    def _add_issue(self, kind: str, detail: str, summary: tcp.TcpConnection) -> None:
+        """An issue of a connection as a whole, at its first packet."""
+        self.issues.add(Issue(kind, detail, summary.connection, summary.first_seen, summary.connection))
+
     def _connection_row(self, summary: tcp.TcpConnection) -> ConnectionRow:
         connection = summary.connection
         endpoint = self._endpoint(summary)
@@ -297,27 +306,9 @@ class Session:
         if protocol == "kafka" and exchanges:
             for packets, name in ((packets_up, "requests"), (packets_down, "responses")):
                 if not packets:
-                    self.issues.add(
-                        Issue(
-                            "one_way_capture",
-                            f"the capture has no {name} of this connection at all",
-                            connection,
-                            summary.first_seen,
-                            connection,
-                        )
-                    )
+                    self._add_issue("one_way_capture", f"the capture has no {name} of this connection at all", summary)
         if protocol == "tls" and _is_unanswered(summary):
-            self.issues.add(
-                Issue(
-                    "tls_unanswered",
-                    "the client begins TLS, and the connection is closed without a byte of an answer, as ports without "
-                    "TLS do it; if this is one, set the client's security.protocol to PLAINTEXT or SASL_PLAINTEXT, or "
-                    "give it the port of a listener with TLS",
-                    connection,
-                    summary.first_seen,
-                    connection,
-                )
-            )
+            self._add_issue("tls_unanswered", _TLS_UNANSWERED, summary)
         return ConnectionRow(
             connection=connection,
             client=endpoint.client,

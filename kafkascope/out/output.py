@@ -81,10 +81,13 @@ class WriteError(Exception):
     """The output directory could not be written to the end; the message says why and what to do."""
 
 
-def write_error(place: str, error: OSError) -> WriteError:
-    """The same in one line."""
+ANOTHER_PLACE = "give another directory"
+
+
+def write_error(place: str, error: OSError, instead: str = ANOTHER_PLACE) -> WriteError:
+    """The same in one line; instead: what to do where there is no room to make."""
     reason = os.strerror(error.errno) if error.errno else str(error).splitlines()[0]
-    advice = "; make room there, or give another directory" if error.errno in _FULL else ""
+    advice = f"; make room there, or {instead}" if error.errno in _FULL else ""
     return WriteError(f"{told(place)} cannot be written: {reason}{advice}")
 
 
@@ -141,12 +144,12 @@ def part_name(partition: int, run: str, form: str = "parquet") -> str:
 
 
 @contextmanager
-def writing(place: str) -> Iterator[None]:
+def writing(place: str, instead: str = ANOTHER_PLACE) -> Iterator[None]:
     """Makes errors of the file system a WriteError."""
     try:
         yield
     except OSError as error:
-        raise write_error(place, error) from error
+        raise write_error(place, error, instead) from error
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,6 +25,7 @@ from kafkascope.filters.of_captures import END_COLUMNS, passing_of, with_ends
 from kafkascope.out.output import TABLES
 from kafkascope.out.pipeline import Analysis
 from kafkascope.out.stored import datasets
+from kafkascope.reports.columns.arrow import without_times
 from kafkascope.reports.vocabulary.tables import ALL_SCHEMAS
 from kafkascope.sniffer.capture_points import Content
 from kafkascope.sniffer.comparison import compare_files
@@ -203,27 +204,16 @@ def _table(spark: Any, name: str, place: str) -> DataFrame:
     from pyspark.sql.pandas.types import from_arrow_schema
 
     schema = ALL_SCHEMAS[name]
-    numbers = pa.schema([pa.field(field.name, _numbers(field.type)) for field in schema])
+    numbers = pa.schema([pa.field(field.name, without_times(field.type)) for field in schema])
     frame = spark.read.schema(from_arrow_schema(numbers)).parquet(place)
     return frame.select([_moments(f.col(field.name), field.type).alias(field.name) for field in schema])
-
-
-def _numbers(kind: pa.DataType) -> pa.DataType:
-    """The type with numbers for the times in it."""
-    if pa.types.is_timestamp(kind):
-        return pa.int64()
-    if pa.types.is_list(kind):
-        return pa.list_(_numbers(kind.value_type))
-    if pa.types.is_struct(kind):
-        return pa.struct([pa.field(field.name, _numbers(field.type)) for field in kind])
-    return kind
 
 
 def _moments(column: Column, kind: pa.DataType) -> Column:
     """A column in which times are numbers, with Spark's times instead; kind is its type with times."""
     from pyspark.sql import functions as f
 
-    if _numbers(kind) == kind:
+    if without_times(kind) == kind:
         return column
     if pa.types.is_list(kind):
         return f.transform(column, lambda element: _moments(element, kind.value_type))

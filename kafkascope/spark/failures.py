@@ -12,13 +12,15 @@ from kafkascope.sniffer.sources.errors import SourceError
 # What tasks raise, as Spark tells it: what they say is a message for people.
 _TOLD = tuple(f"{error.__module__}.{error.__name__}: " for error in (SourceError, WriteError))
 
+ROOM_ELSEWHERE = "--conf spark.local.dir=DIR"
+"""What to do where Spark puts aside what it holds, and there is no room to make."""
 _NO_ROOM = os.strerror(errno.ENOSPC)
 # What Spark says, what that means, and what to do; the first that fits.
 _MEANINGS = (
     (
         _NO_ROOM,
         "the disk is full where Spark puts aside what it holds",
-        "make room there, or --conf spark.local.dir=DIR",
+        f"make room there, or {ROOM_ELSEWHERE}",
     ),
     (
         "Python worker exited unexpectedly",

@@ -28,6 +28,7 @@ from kafkascope.out.output import writing
 from kafkascope.sniffer.columns import I64, NO_TIME, U8, Segments
 from kafkascope.sniffer.issues import Issue
 from kafkascope.sniffer.spreading import partition_of
+from kafkascope.spark.failures import ROOM_ELSEWHERE
 
 ROW = np.dtype(
     [
@@ -132,7 +133,7 @@ class ParcelFile:
         """What `pack` gave, with the places of parcels instead of these. Raises `out.output.WriteError`."""
         _, offsets, data = batch["parcel"].buffers()
         edges = np.frombuffer(offsets, np.int32, batch.num_rows + 1).astype(np.int64) + self._bytes
-        with writing(self._path), open(self._path, "ab") as file:
+        with writing(self._path, ROOM_ELSEWHERE), open(self._path, "ab") as file:
             file.write(data)
         self._bytes += data.size
         columns = batch.select(["partition", "merge_at", "number"]).columns

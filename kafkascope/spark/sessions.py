@@ -15,11 +15,13 @@ import shutil
 import subprocess
 import sys
 import threading
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from importlib import import_module
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, BinaryIO
 
 import platformdirs
@@ -162,63 +164,21 @@ def open_session(master: str | None = None, settings: Mapping[str, str] | None =
 
 
 def _start(master: str | None, settings: Mapping[str, str]) -> tuple[Any, Scratch | None]:
-    from pyspark import SparkConf, SparkContext
-    from pyspark.errors import PySparkException
+    from pyspark import SparkContext
     from pyspark.java_gateway import launch_gateway
     from pyspark.sql import SparkSession
 
     scratch: Scratch | None = None
-    asked = SparkConf(loadDefaults=False)
     gateway = SparkContext._gateway  # of a session that was stopped: pyspark has one JVM for as long as it runs
-    if gateway is not None:
-        pass
-    elif "PYSPARK_GATEWAY_PORT" in os.environ:  # under spark-submit the JVM runs already
+    if gateway is None and "PYSPARK_GATEWAY_PORT" in os.environ:  # under spark-submit the JVM runs already
         gateway = launch_gateway()
-    else:
+    elif gateway is None:
         java = find_java()
         scratch = Scratch()
-        for name, value in settings.items():
-            asked.set(name, value)
-        if master:
-            asked.set("spark.master", master)
-        # The weakest way to say it: any setting of the user's wins.
-        os.environ.setdefault("SPARK_DRIVER_MEMORY", _DRIVER_MEMORY)
-        if stays_here(master, settings):
-            # Spark asks for the machine's name several times, which takes seconds each where no name server answers.
-            os.environ.setdefault("SPARK_LOCAL_HOSTNAME", "localhost")
-            os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-            # Python does the work, and the JVM lives for seconds: its second compiler, and a garbage collector with
-            # threads of its own, cost more than they save.
-            kept = kept_classes(java)
-            use_kept = f" -XX:SharedArchiveFile={kept}" if kept.exists() and " " not in str(kept) else ""
-            os.environ.setdefault("SPARK_SUBMIT_OPTS", JVM_OPTIONS + use_kept)
-            # No configuration file says otherwise: not all that a JVM puts aside goes where spark.local.dir says.
-            asked.setIfMissing("spark.driver.defaultJavaOptions", f'"-Djava.io.tmpdir={scratch.path}"')
-        # pyspark looks for numpy there at its first call to the JVM, and finds pandas and more to import.
-        threading.Thread(target=import_module, args=["pyspark.testing.utils"], daemon=True).start()
-        with scratch.open_log() as stream:
-            try:
-                gateway = launch_gateway(asked, {"stdout": stream, "stderr": stream})
-            except PySparkException as error:
-                log = scratch.kept_log()
-                raise SparkUnavailableError(f"Spark's JVM did not start; it said:\n{_end(log)}", log) from error
-    conf = SparkConf(_jvm=gateway.jvm)  # what spark-submit and spark-defaults.conf say
-    for name, value in settings.items():
-        conf.set(name, value)
-    if master:
-        conf.set("spark.master", master)
-    conf.set("spark.master", _with_attempts(conf.get("spark.master") or "local[*]", conf.get("spark.task.maxFailures")))
-    local = conf.get("spark.master", "").startswith("local")
-    defaults = _DEFAULTS | (_LOCAL_DEFAULTS if local else {})
-    if local and "PYSPARK_GATEWAY_PORT" not in os.environ:
-        # Where this process found the package, others that it starts find it; under spark-submit it comes with tasks.
-        defaults |= {"spark.python.daemon.module": "kafkascope.spark.daemon"}
-    if local and scratch is not None:
-        defaults |= {"spark.local.dir": str(scratch.path)} | _sockets(scratch.path)
-    for name, value in defaults.items():
-        conf.setIfMissing(name, value)
+        gateway = _start_jvm(java, scratch, master, settings)
+    conf = _configuration(gateway, scratch, master, settings)
     # Python of the executors: on this machine the one that runs, elsewhere what the configuration names.
-    python = conf.get("spark.pyspark.python") or (sys.executable if local else None)
+    python = conf.get("spark.pyspark.python") or (sys.executable if _is_local_master(conf) else None)
     if python:
         os.environ.setdefault("PYSPARK_PYTHON", python)
     try:
@@ -235,6 +195,79 @@ def _start(master: str | None, settings: Mapping[str, str]) -> tuple[Any, Scratc
         _end_jvm(gateway)
         log = scratch.kept_log()
         raise SparkUnavailableError(f"{message} (all of it: {log})", log) from error
+
+
+def _start_jvm(java: Java, scratch: Scratch, master: str | None, settings: Mapping[str, str]) -> Any:
+    """The gateway to a new JVM; what it reads as it starts is set before."""
+    from pyspark import SparkConf
+    from pyspark.errors import PySparkException
+    from pyspark.java_gateway import launch_gateway
+
+    asked = SparkConf(loadDefaults=False)
+    for name, value in settings.items():
+        asked.set(name, value)
+    if master:
+        asked.set("spark.master", master)
+    # The weakest way to say it: any setting of the user's wins.
+    os.environ.setdefault("SPARK_DRIVER_MEMORY", _DRIVER_MEMORY)
+    if stays_here(master, settings):
+        # Spark asks for the machine's name several times, which takes seconds each where no name server answers.
+        os.environ.setdefault("SPARK_LOCAL_HOSTNAME", "localhost")
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+        # Python does the work, and the JVM lives for seconds: its second compiler, and a garbage collector with
+        # threads of its own, cost more than they save.
+        kept = kept_classes(java)
+        use_kept = f" -XX:SharedArchiveFile={kept}" if kept.exists() and " " not in str(kept) else ""
+        os.environ.setdefault("SPARK_SUBMIT_OPTS", JVM_OPTIONS + use_kept)
+        # No configuration file says otherwise: not all that a JVM puts aside goes where spark.local.dir says.
+        asked.setIfMissing("spark.driver.defaultJavaOptions", f'"-Djava.io.tmpdir={scratch.path}"')
+    # pyspark looks for numpy there at its first call to the JVM, and finds pandas and more to import.
+    threading.Thread(target=import_module, args=["pyspark.testing.utils"], daemon=True).start()
+    with scratch.open_log() as stream, _told_below(scratch.path):
+        try:
+            return launch_gateway(asked, {"stdout": stream, "stderr": stream})
+        except PySparkException as error:
+            log = scratch.kept_log()
+            raise SparkUnavailableError(f"Spark's JVM did not start; it said:\n{_end(log)}", log) from error
+
+
+def _configuration(gateway: Any, scratch: Scratch | None, master: str | None, settings: Mapping[str, str]) -> Any:
+    """What the user set, and defaults where nobody set anything."""
+    from pyspark import SparkConf
+
+    conf = SparkConf(_jvm=gateway.jvm)  # what spark-submit and spark-defaults.conf say
+    for name, value in settings.items():
+        conf.set(name, value)
+    if master:
+        conf.set("spark.master", master)
+    conf.set("spark.master", _with_attempts(conf.get("spark.master") or "local[*]", conf.get("spark.task.maxFailures")))
+    local = _is_local_master(conf)
+    defaults = _DEFAULTS | (_LOCAL_DEFAULTS if local else {})
+    if local and "PYSPARK_GATEWAY_PORT" not in os.environ:
+        # Where this process found the package, others that it starts find it; under spark-submit it comes with tasks.
+        defaults |= {"spark.python.daemon.module": "kafkascope.spark.daemon"}
+    if local and scratch is not None:
+        defaults |= {"spark.local.dir": str(scratch.path)} | _sockets(scratch.path)
+    for name, value in defaults.items():
+        conf.setIfMissing(name, value)
+    return conf
+
+
+def _is_local_master(conf: Any) -> bool:
+    return str(conf.get("spark.master", "")).startswith("local")
+
+
+@contextmanager
+def _told_below(directory: Path) -> Iterator[None]:
+    """What the JVM tells Python as it starts goes below a directory: pyspark's own stays if this process is killed."""
+    from pyspark import java_gateway
+
+    usual = java_gateway.tempfile
+    java_gateway.tempfile = SimpleNamespace(**{**vars(usual), "mkdtemp": partial(usual.mkdtemp, dir=directory)})
+    try:
+        yield
+    finally:
+        java_gateway.tempfile = usual
 
 
 def _with_attempts(master: str, attempts: str | None) -> str:

@@ -21,11 +21,11 @@ from kafkascope import watching
 from kafkascope.decoders.limits import DEFAULT, Limits
 from kafkascope.engine import EngineOptions
 from kafkascope.lags import Lags
-from kafkascope.losses import Loss
 from kafkascope.reading import Batch, BatchSource
 from kafkascope.reports.columns.arrow import one_array
 from kafkascope.reports.columns.series import OTHERS
 from kafkascope.reports.columns.text import address
+from kafkascope.reports.columns.topics import TopicNames
 from kafkascope.reports.groups.history import Rebalance
 from kafkascope.reports.groups.live import LiveGroups
 from kafkascope.reports.incidents.incident import Incident
@@ -203,6 +203,22 @@ class _Kind:
             self._places[name] = self._free.pop()
         return self._places[name]
 
+    def names(self) -> list[str]:
+        """Of all rows."""
+        return list(self._places)
+
+    def rename(self, name: str, new: str) -> None:
+        """Count what has a name under another one; sums and errors, and no exchanges by API."""
+        place = self._places.pop(name)
+        into = self._places.setdefault(new, place)
+        if into == place:
+            return
+        for sums in (self._in_all, *(slot.sums for slot in self._slots.values())):
+            sums[into] += sums[place]
+            sums[place] = 0
+        self._errors = _counter(((into if of == place else of, error), n) for (of, error), n in self._errors.items())
+        self._free.append(place)
+
     def add(self, row: I64, slot: I64, latest: int, values: Mapping[str, I64]) -> list[tuple[_Slot, Bool]]:
         """Add to sums, in all and of slots; slots of the window that there is something for, and what."""
         for name, value in values.items():
@@ -279,7 +295,7 @@ class Counts:
         self._now = 0  # nanoseconds since 1970
         self._latest = 0  # slot
         self.packets = 0
-        self.lost: Counter[str] = Counter()
+        self.lost: Mapping[str, int] = {}
         self.incidents: Sequence[Incident] | None = None  # that go on; None: nobody looks for them
 
     def observe(self, batch: Batch, source: BatchSource) -> None:
@@ -287,8 +303,9 @@ class Counts:
         tables = {name: source.topic_names.resolve(table) for name, table in batch.tables.items()}
         history = watching.feed(self._groups, tables.get(GroupsView.name), source)
         with self._lock:
-            self.packets, self.incidents = source.packets, source.incidents
+            self.packets, self.incidents, self.lost = source.packets, source.incidents, source.lost
             self._pass(source.now(), [])
+            self._rename(source.topic_names)
             if (exchanges := tables.get("exchanges")) is not None and len(exchanges):
                 self._exchanges(exchanges, batch, source.now())
             if (errors := tables.get("errors")) is not None and len(errors):
@@ -306,17 +323,20 @@ class Counts:
             detail = f"so many names of a kind that others count as {OTHERS} ({self._limits.option('rows')})"
             source.note([Issue("too_many_names", detail, count=others)])
 
+    def _rename(self, names: TopicNames) -> None:
+        """Topics that were counted by id go by their names, once these are told."""
+        topics = self._kinds[TOPICS]
+        for by_id, name in names.names_of(topics.names()).items():
+            topics.rename(by_id, name)
+        self._lags.rename(names)
+
     def finish(self, source: BatchSource) -> None:
         """Count what only the end makes sure."""
         history = watching.finish(self._groups, source)
         with self._lock:
+            self.lost = source.lost
             for rebalance in history.rebalances:
                 self._rebalance(rebalance)
-
-    def lose(self, loss: Loss) -> None:
-        """Count what is missing."""
-        with self._lock:
-            self.lost[loss.kind] += loss.count
 
     @property
     def now(self) -> int:
@@ -446,11 +466,7 @@ def follow(source: BatchSource, counts: Counts) -> None:
     """Count all that comes of a source, until it ends."""
     for batch in source.batches():
         counts.observe(batch, source)
-        for loss in source.losses():
-            counts.lose(loss)
     counts.finish(source)
-    for loss in source.losses(at_end=True):
-        counts.lose(loss)
 
 
 def _ends(rows: pa.Table, batch: Batch) -> dict[str, pa.Array]:

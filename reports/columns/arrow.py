@@ -180,14 +180,15 @@ def changes(keys: I64) -> Bool:
 
 def numbered(table: pa.Table) -> pa.Table:
     """A table with its times, nested ones too, as int64 nanoseconds."""
-    return table.cast(pa.schema([pa.field(f.name, _without_times(f.type)) for f in table.schema]))
+    return table.cast(pa.schema([pa.field(f.name, without_times(f.type)) for f in table.schema]))
 
 
-def _without_times(kind: pa.DataType) -> pa.DataType:
+def without_times(kind: pa.DataType) -> pa.DataType:
+    """A type with int64 for the times in it."""
     if pa.types.is_timestamp(kind):
         return pa.int64()
     if pa.types.is_list(kind):
-        return pa.list_(_without_times(kind.value_type))
+        return pa.list_(without_times(kind.value_type))
     if pa.types.is_struct(kind):
-        return pa.struct([(f.name, _without_times(f.type)) for f in kind])
+        return pa.struct([(f.name, without_times(f.type)) for f in kind])
     return kind

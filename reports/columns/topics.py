@@ -45,6 +45,10 @@ class TopicNames:
         """The name of a topic by its id as Kafka prints it; None if no message told it."""
         return self._names.get(ID_PREFIX + identity)
 
+    def names_of(self, topics: Iterable[str]) -> dict[str, str]:
+        """Names by topic, of those that are written by id and known by now."""
+        return {topic: self._names[topic] for topic in topics if topic in self._names}
+
     def learned(self) -> dict[str, str]:
         """All names by topic as written by id, and what is told beside: what `merge` and the constructor take."""
         return self._names | self.of_clusters.learned() | self.of_members.learned()

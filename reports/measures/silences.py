@@ -172,21 +172,13 @@ def silences(rows: pa.Table) -> list[Row]:
     if not len(spoke):
         return []
     end = int(max(breathed.max(initial=0), _tenths(received, "packets_in")[0].max(initial=0)) + 1)
-    gaps = _gaps(spoke, end)
+    first_spoke, last_spoke = _lifetimes(sent)
+    gaps, as_client = _ended_as_client(_gaps(spoke, end), first_spoke, last_spoke, elsewhere)
     connections = of_kind["connection"].to_pylist()
     of_kafka = [row for row in connections if row["kafka"]]
     opened, kafka_opened, kafka_closed = _by(connections, "at"), _by(of_kafka, "at"), _by(of_kafka, "until")
-    first_spoke, last_spoke = _lifetimes(sent)
     opened_at = {row["connection"]: row["at"] for row in connections}
     ports = {*_with_data(sent)["port"].unique().to_pylist()}
-    as_client = set[int]()  # tenths in which it was back so
-    for place, (begin, over, is_last) in enumerate(gaps):
-        # A broker that is back speaks to other brokers first, and clients come when it leads something again.
-        if is_last or not ((first_spoke < begin) & (last_spoke >= over)).any():
-            spoke_again = _back_as_client(elsewhere, begin)
-            if spoke_again is not None and (is_last or spoke_again < over):
-                gaps[place] = begin, spoke_again, False
-                as_client.add(spoke_again)
     waits = _waiting(of_kind["asked"], of_kind["throttled"], kafka_closed, gaps)
     sent_at, timeouts = _numbers(sent["at"]), _numbers(sent["timeouts"])
     found = []
@@ -239,6 +231,25 @@ def silences(rows: pa.Table) -> list[Row]:
             }
         )
     return found
+
+
+def _ended_as_client(
+    gaps: Sequence[Gap], first_spoke: I64, last_spoke: I64, elsewhere: I64
+) -> tuple[list[Gap], set[int]]:
+    """Gaps that end where it is back as a client, if that is sooner; and the tenths in which it was back so.
+
+    A broker that is back speaks to other brokers first, and clients come when it leads something again.
+    """
+    found, as_client = [], set[int]()
+    for begin, over, is_last in gaps:
+        gap = begin, over, is_last
+        if is_last or not ((first_spoke < begin) & (last_spoke >= over)).any():
+            spoke_again = _back_as_client(elsewhere, begin)
+            if spoke_again is not None and (is_last or spoke_again < over):
+                gap = begin, spoke_again, False
+                as_client.add(spoke_again)
+        found.append(gap)
+    return found, as_client
 
 
 def _gaps(spoke: I64, end: int) -> list[Gap]:

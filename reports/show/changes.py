@@ -26,7 +26,7 @@ from kafkascope.reports.show.page.page import rendered
 from kafkascope.reports.vocabulary.tables import CHANGES
 
 _ROWS = 30  # of a section
-_WIDTH = 120
+WIDTH = 120  # columns of a text that goes to no terminal
 _HEADS = ("", "before", "after", "", "")
 _TITLES = {
     "incidents": "Incidents",
@@ -60,10 +60,10 @@ def table(found: Sequence[Change]) -> pa.Table:
     return table_of(found, CHANGES)
 
 
-def text(before: Side, after: Side, found: Sequence[Change]) -> str:
-    """For a terminal."""
+def text(before: Side, after: Side, found: Sequence[Change], width: int = WIDTH) -> str:
+    """For a terminal of so many columns."""
     to = io.StringIO()
-    console = Console(file=to, width=_WIDTH, highlight=False, emoji=False, markup=False)
+    console = Console(file=to, width=width, highlight=False, emoji=False, markup=False)
     for side, told in _sides(before, after):
         console.print(Text(f"{side:<7} {told}"))
     for section in _sections(found):

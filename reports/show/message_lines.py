@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any
 
@@ -105,8 +105,12 @@ class _Writer:
             shown = _Trust.ALL if self._style.reveal else _Trust.NUMBERS
         else:
             yield from self._value(part, shown, depth)
+        last = {inner.name: inner for inner in part.parts} if part.kind is Kind.TAGS else {}
         for inner in part.parts:
-            yield from self.lines(inner, _said_of(inner, part, shown), depth + 1)
+            if last.get(inner.name, inner) is inner:
+                yield from self.lines(inner, _said_of(inner, part, shown), depth + 1)
+            else:
+                yield from self._outdone(inner, depth + 1)
 
     def alone(self, part: Part, said: str) -> Iterator[str]:
         """A part without those in it."""
@@ -124,6 +128,11 @@ class _Writer:
         part = Part("", Kind.VALUE, "", end, head=left)
         is_seen = self._style.reveal or (self._style.left_over and error is None)
         yield from self._rows(part, safe_text(words), is_seen=is_seen)
+
+    def _outdone(self, part: Part, depth: int) -> Iterator[str]:
+        """A tagged field that comes again in its struct: Kafka takes the last, and so has the text only that."""
+        whole = replace(part, head=part.end - part.offset, parts=[])
+        yield from self._part(whole, "comes again below, which counts", depth, is_seen=self._style.reveal)
 
     def _payload(self, part: Part, value: bytes, shown: dict[str, Any], depth: int) -> Iterator[str]:
         """Bytes that are a message of their own; with parts, if its layout is one of fields, else as the text says."""

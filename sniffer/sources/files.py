@@ -78,7 +78,8 @@ class FileReader:
         """Open a file, a URI that pyarrow knows, or ``-``; raises SourceError if it is no capture.
 
         A file is read up to the size that it has now, or had when it was read before (expected). If its content is not
-        what was expected, SourceError is raised, at the end of reading at the latest.
+        what was expected, or is written over while it is read, SourceError is raised, at the end of reading at the
+        latest.
         """
         self.path = path
         self.clock = point.clock if point else None
@@ -96,6 +97,7 @@ class FileReader:
             else:
                 self.size = checked_size(path, self._raw, expected.size if expected else None)
             name = "standard input" if path == STANDARD_INPUT else path
+            self._written = _written(self._raw)
             self._stream = decompressed(name, self)
             self._reader = _reader(name, self._stream, first_number, batch_bytes, live)
         except BaseException:
@@ -170,9 +172,22 @@ class FileReader:
                 raise changed(self.path, self.size)
             for issue in growth(self.path, self.size, now):
                 self.issues.add(issue)
+            if now == self.size and _written(self._raw) != self._written:
+                self._read_again()
         self.close()
         if self._expected:
             self.expect(self._expected)
+
+    def _read_again(self) -> None:
+        """Raise SourceError if the file has other bytes by now; a date alone may be set without a change."""
+        content = self.content
+        if content is None or (self._expected and self._expected.digest is not None):
+            return  # nothing to hold it against, or what it is held against anyway
+        try:
+            for _ in FileReader(self.path, expected=content):
+                pass
+        except SourceError:  # perhaps no capture any more
+            raise changed(self.path, content.size) from None
 
     @property
     def secrets(self) -> tuple[Secret, ...]:
@@ -272,6 +287,11 @@ def _size(file: Any) -> int:
     return os.fstat(file.fileno()).st_size
 
 
+def _written(file: Any) -> int | None:
+    """When an open file was written last; None for one of an object store."""
+    return None if hasattr(file, "size") else os.fstat(file.fileno()).st_mtime_ns
+
+
 def checked_size(path: str, file: Any, size: int | None) -> int:
     """Bytes of an open file that are to be read: all, or as many as it had once; SourceError if it has fewer now."""
     now = _size(file)
@@ -330,10 +350,10 @@ def growth(path: str, size: int, now: int) -> list[Issue]:
 
 
 def find_files(paths: Iterable[str]) -> list[str]:
-    """Files that the paths mean, each once, in the order given: files, directories (searched through), globs, ``-``.
+    """Files that the paths mean, each once, sorted: files, directories (searched through), globs, ``-``.
 
-    Of a directory only captures are taken, by their first bytes. A path that means nothing stays as it is: to open it
-    says what is wrong with it.
+    Sorted, as nothing may hang on the order in which they were given. Of a directory only captures are taken, by their
+    first bytes. A path that means nothing stays as it is: to open it says what is wrong with it.
     """
     found: dict[str, None] = {}
     for path in paths:
@@ -355,7 +375,7 @@ def find_files(paths: Iterable[str]) -> list[str]:
             found.update(dict.fromkeys(taken or [path]))
         else:
             found[path] = None
-    return list(found)
+    return sorted(found)
 
 
 def _captures_at(uri: str) -> list[str]:

@@ -190,7 +190,7 @@ def chain_files(
 ) -> list[Split]:
     """Splits of several files, numbered through in the order of their first packets as ``open_capture`` does it.
 
-    The inner sequences are the ranges of a file each, in the order in which the files were given. Points set clocks.
+    The inner sequences are the ranges of a file each, in the order of `find_files`. Points set clocks.
     """
     chained = []
     for file in indexes:

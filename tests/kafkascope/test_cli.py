@@ -452,6 +452,22 @@ def test_a_frame_says_itself_what_it_is(
     assert ("26 2 00 07 left over: no field has these bytes" in rows) == ("2 bytes left over" in said)
 
 
+def test_of_a_tagged_field_that_is_there_twice_the_last_counts_as_in_kafka(command: Command, tmp_path: Path) -> None:
+    fetch = "ffffffff" + "00" * 21 + "010101"
+    (tmp_path / "body").write_text(f"{fetch} 04 00020278 00020279 63010a 63010b")
+    options = ("--api", "Fetch", "--version", "12", str(tmp_path / "body"))
+    shown = command("kafkascope", "decode", *options).stdout
+    assert [" ".join(line.split()) for line in shown.splitlines()[-5:]] == [
+        "28 15 _tagged_fields: 4 TAGGED_FIELDS",
+        "29 4 clusterId: comes again below, which counts COMPACT_NULLABLE_STRING",
+        '33 4 clusterId: "y" COMPACT_NULLABLE_STRING',
+        "37 3 tag 99: comes again below, which counts TAG",
+        "40 3 tag 99: 0x0b TAG",
+    ]
+    as_json = json.loads(command("kafkascope", "decode", "--json", *options).stdout)
+    assert (as_json["clusterId"], as_json["_tags"]) == ("y", {"99": "Cw=="})
+
+
 @pytest.mark.parametrize(
     ("content", "meant"),
     [
@@ -529,6 +545,34 @@ def test_help_has_examples_and_completion_is_offered(command: Command) -> None:
         assert "Examples" in done.stdout
     assert "--install-completion" in command("kafkascope", "--help").stdout
     assert command("kafkascope", "--version").stdout.startswith("kafkascope ")
+
+
+VALUED = [
+    pytest.param(command, parameter, id=f"{name} {parameter.opts[0]}")
+    for name, command in sorted(get_group(cli.app).commands.items())
+    for parameter in command.params
+    if not getattr(parameter, "is_flag", False) and parameter.nargs <= 1
+]
+
+
+@pytest.mark.parametrize(("command", "empty"), VALUED)
+def test_an_empty_value_is_refused_with_what_to_give(command: Any, empty: Any) -> None:
+    words = []
+    for parameter in command.params:
+        if parameter is empty or parameter.required:
+            option = [parameter.opts[0]] if parameter.param_type_name == "option" else []
+            words += [*option, "" if parameter is empty else "x"]
+    done = CliRunner().invoke(cli.app, [command.name, *words], env={"COLUMNS": "120"})
+    assert done.exit_code == 2
+    assert empty.metavar
+    told = " ".join(done.stderr.replace("│", " ").split())
+    assert f"it is empty; give {empty.metavar}" in told or "'' is not a valid" in told
+
+
+@pytest.mark.parametrize("value", [",", "9092,"])
+def test_an_empty_port_among_others_is_refused(command: Command, value: str) -> None:
+    done = command("sniff", "-r", JOINS, "--port", value)
+    assert (done.returncode, "'' is no port" in done.stderr) == (2, True)
 
 
 @pytest.mark.parametrize("name", sorted(get_group(cli.app).commands))

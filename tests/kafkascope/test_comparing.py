@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 
+import pytest
 from typer.testing import CliRunner
 
 import kafkascope
-from kafkascope import in_process
+from kafkascope import comparing, in_process
 from kafkascope.cli import app
 from kafkascope.reports.vocabulary.tables import CHANGES
 from tests.paths import PCAPS
@@ -33,6 +35,18 @@ def test_a_capture_and_an_analysis_are_compared(tmp_path: Path) -> None:
     assert list(found.changes.columns) == CHANGES.names
     same = kafkascope.compare(out, out).changes
     assert set(same.verdict) <= {"same", "few"}
+
+
+def test_it_fits_the_terminal(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    def widest(form: str = "text") -> int:
+        assert comparing.run(CALM, STORM, form, None, print) == 0
+        return max(map(len, capsys.readouterr().out.splitlines()))
+
+    monkeypatch.setenv("COLUMNS", "80")
+    assert 100 < widest() <= 120  # what goes into a file or a pipe is read elsewhere
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    assert 70 < widest() <= 80
+    assert widest("md") > 80
 
 
 def test_every_format_goes_where_it_is_told(tmp_path: Path) -> None:

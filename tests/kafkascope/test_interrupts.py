@@ -9,7 +9,6 @@ import subprocess
 import sys
 import tempfile
 import threading
-import time
 import traceback
 from collections.abc import Iterator
 from pathlib import Path
@@ -62,8 +61,7 @@ def test_a_signal_asks_work_to_stop_and_its_echo_does_nothing(
     def work(stop: threading.Event) -> None:
         os.kill(os.getpid(), number)
         stop.wait()
-        while not said:
-            pass
+        wait_until(lambda: said, "it is said that the signal was heard")
         for again in HANDLERS:
             os.kill(os.getpid(), again)
         raise RuntimeError("the work was broken off")
@@ -93,8 +91,10 @@ def test_a_signal_that_does_not_wake_the_waiting_thread_is_heard() -> None:
     main = threading.main_thread().ident or 0
 
     def work(stop: threading.Event) -> bool:
-        while "futures" not in "".join(traceback.format_stack(sys._current_frames()[main])[-3:]):
-            pass  # until it waits for this
+        wait_until(
+            lambda: "futures" in "".join(traceback.format_stack(sys._current_frames()[main])[-3:]),
+            "the main thread waits for this",
+        )
         signal.pthread_kill(threading.get_ident(), signal.SIGINT)  # to this thread: as one that comes just before
         return stop.wait(20)
 
@@ -153,6 +153,16 @@ def analyze(out: Path, temporary: Path, *more: str) -> subprocess.Popen[str]:
     )
 
 
+def wait_for(process: subprocess.Popen[str], directory: Path, pattern: str) -> None:
+    """Wait until a process has made such a file, or directory."""
+
+    def is_there() -> bool:
+        assert process.poll() is None, process.communicate()
+        return any(directory.glob(pattern))
+
+    wait_until(is_there, f"{pattern} in {directory}")
+
+
 @pytest.mark.parametrize(
     ("begun", "number", "to"),
     [
@@ -172,9 +182,7 @@ def test_analyze_that_gets_a_signal_leaves_nothing(
     """Alone, with its JVM as by a terminal, or both as by `timeout`; while Spark starts, or a job runs."""
     out = tmp_path / "out"
     process = analyze(out, temporary)
-    while not any(out.glob(f".staging-*/{begun}")):
-        assert process.poll() is None, process.communicate()
-        time.sleep(0.01)  # polls another process; what is tested does not depend on it
+    wait_for(process, out, f".staging-*/{begun}")
     if to != "all":
         os.kill(process.pid, number)
     if to != "process":
@@ -190,14 +198,29 @@ def test_analyze_that_gets_a_signal_leaves_nothing(
 
 
 @pytest.mark.deep
+def test_a_run_that_is_killed_while_its_jvm_starts_leaves_what_the_next_removes(
+    tmp_path: Path, temporary: Path
+) -> None:
+    out = tmp_path / "out"
+    process = analyze(out, temporary)
+    wait_for(process, temporary, "*/tmp*")  # in which the JVM is to tell its port
+    os.killpg(process.pid, signal.SIGKILL)
+    process.communicate()
+    wait_until(lambda: not of_session(process.pid), "all processes of the session end")
+    assert list(temporary.iterdir()) != []
+    again = analyze(out, temporary)
+    _, said = again.communicate()
+    assert again.returncode == 0, said
+    assert list(temporary.iterdir()) == []
+
+
+@pytest.mark.deep
 @pytest.mark.parametrize("killed", ["python", "all"])
 def test_what_a_killed_run_left_is_removed_by_the_next(tmp_path: Path, temporary: Path, killed: str) -> None:
     """Whether its JVM can still clean up or not."""
     out = tmp_path / "out"
     process = analyze(out, temporary)
-    while not any(out.glob(".staging-*/tables/*/*.parquet")):
-        assert process.poll() is None, process.communicate()
-        time.sleep(0.01)  # polls another process; what is tested does not depend on it
+    wait_for(process, out, ".staging-*/tables/*/*.parquet")
     (os.killpg if killed == "all" else os.kill)(process.pid, signal.SIGKILL)
     process.communicate()
     wait_until(lambda: not of_session(process.pid), "all processes of the session end")

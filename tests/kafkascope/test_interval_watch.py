@@ -121,6 +121,19 @@ def test_a_span_as_text_and_as_an_object() -> None:
     assert shown["apis"]["Heartbeat"]["latency_ms_p99"] is None
 
 
+def test_columns_of_a_span_are_alike_however_long_names_are() -> None:
+    names = ["wc-1-StateUpdater-1-restore-consumer", "p1", "", None]
+    rows = [exchange(1, client_id=name, request_bytes=1, response_bytes=1) for name in names]
+    (span,) = (
+        one
+        for spans in intervals(Written([rows]), 10, lambda batch: batch.tables.get("exchanges"), BY["client"])
+        for one in spans
+    )
+    _, *lines = span.lines(as_json=False).decode().splitlines()
+    assert {line[:47].strip() for line in lines} == {names[0], "p1", '""', "(none)"}
+    assert len({line.index(" MB") for line in lines}) == 1
+
+
 def test_every_exchange_of_a_capture_is_counted_once(command: Command) -> None:
     lines = command("sniff", "-r", str(STORM), "--stats", "7s", "--json").stdout.splitlines()
     exchanges = kafkascope.read(str(STORM)).exchanges

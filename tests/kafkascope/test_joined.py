@@ -83,7 +83,8 @@ def assert_same(one: Capture, other: Capture, within: int) -> None:
 
 
 def test_three_brokers_joined_are_the_switch(taken: Taken, tmp_path: Path) -> None:
-    switch = kafkascope.read(write(tmp_path / "switch.pcap", *taken[SWITCH]))
+    at_switch = write(tmp_path / "a-switch.pcap", *taken[SWITCH])
+    switch = kafkascope.read(at_switch)
     paths = at_brokers(taken, tmp_path)
     joined = kafkascope.read(paths)
     assert len(joined.exchanges) > 4000
@@ -94,9 +95,19 @@ def test_three_brokers_joined_are_the_switch(taken: Taken, tmp_path: Path) -> No
     # One place for both times of an exchange: the difference is what both places have from each other, twice.
     mine, theirs = named(joined, "exchanges"), named(switch, "exchanges")
     assert (mine.latency_ms - theirs.latency_ms).abs().median() < 0.01
-    # With the switch among them, all goes by the switch.
-    everywhere = kafkascope.read([str(tmp_path / "switch.pcap"), *paths])
+    # With the switch among them, all goes by the switch, whose path sorts first.
+    everywhere = kafkascope.read([*paths, at_switch])
     assert_same(everywhere, switch, 0)
+
+
+def test_the_order_in_which_files_are_given_makes_no_difference(taken: Taken, tmp_path: Path) -> None:
+    paths = at_brokers(taken, tmp_path, SHIFTS["behind"])[:2]
+    one, other = (kafkascope.read(given) for given in (paths, paths[::-1]))
+    assert [clock["file"] for clock in other.summary["clocks"]] == [paths[1]]
+    for key in ("files", "clocks", "copies", "issues"):
+        assert one.summary[key] == other.summary[key], key
+    for table in one.tables:
+        assert one.arrow(table).equals(other.arrow(table)), table
 
 
 @pytest.mark.parametrize("name", SHIFTS)

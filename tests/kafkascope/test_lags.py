@@ -10,6 +10,7 @@ import pytest
 from kafkascope import lags
 from kafkascope.lags import Lags
 from kafkascope.reports.columns.clusters import Clusters
+from kafkascope.reports.columns.topics import TopicNames
 from kafkascope.reports.vocabulary.tables import POSITIONS
 
 ONE, OTHER = "10.0.0.1:9092", "10.0.0.2:9092"
@@ -45,6 +46,18 @@ def test_clusters_do_not_mix() -> None:
     assert found.by_group_and_topic() == {("shop", "orders"): 5}
     found.observe(rows, TWO_CLUSTERS)
     assert found.by_group_and_topic() == {("shop", "orders"): 60, ("shop@y", "orders"): 5}
+
+
+def test_what_was_told_by_id_goes_by_its_name_once_that_is_told() -> None:
+    found, by_id = Lags(), f"id:{'x' * 22}"
+    found.observe(told(end(100) | {"topic": by_id}, commit(40) | {"topic": by_id}, commit(30, at=0)))
+    assert found.by_group_and_topic() == {("shop", by_id): 60}
+    found.rename(TopicNames())
+    assert found.by_group_and_topic() == {("shop", by_id): 60}
+    found.rename(TopicNames({by_id: "orders"}))
+    assert found.by_group_and_topic() == {("shop", "orders"): 60}
+    found.observe(told(commit(90, at=2)))
+    assert found.by_group_and_topic() == {("shop", "orders"): 10}
 
 
 def test_of_no_more_partitions_than_that_something_is_remembered(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -686,15 +686,19 @@ def test_with_the_interface_open_rights_are_given_up(host: Host, of_nobody: Path
     assert {file.stat().st_uid for file in of_nobody.iterdir()} == {nobody}
 
 
-def test_what_fails_without_rights_is_told_before_anything_is_captured(host: Host, tmp_path: Path) -> None:
+def test_what_would_fail_is_told_before_anything_is_captured(host: Host, tmp_path: Path) -> None:
     of_root = tmp_path / "of_root"
     of_root.write_text("")
     of_root.chmod(0o600)
+    (strange := tmp_path / "strange").mkdir()
+    (strange / "file").touch()
     told = {
         ("-w", str(of_root)): (1, "packets cannot be written there (Permission denied)"),
         ("--user", "no-such-user"): (2, "--user no-such-user: rights cannot be given up (there is no such user)"),
         ("--tls-keylog", str(of_root)): (1, "the key log cannot be read (Permission denied)"),
         ("--tables", str(tmp_path / "out")): (2, "--tables: the user nobody may not write to /"),
+        ("--tables", str(strange), "--user", "root"): (2, "strange has file, which no analysis made"),
+        ("--tables", "s3://bucket/out"): (2, "tables of an interface go to a local directory only"),
         ("--incidents", "--alert", f"{of_root} now"): (2, "the user nobody may not run it"),
     }
     sniffs = [host.start(*UNREHEARSED_SNIFF, "--iface", "lo", *arguments) for arguments in told]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from kafkascope.losses import Loss, lines_left_out
+from kafkascope.losses import Loss, Telling, lines_left_out
 
 AT = 1_700_000_000_123_456_789
 
@@ -25,3 +25,18 @@ def test_a_loss_is_an_object_among_others() -> None:
         "in_all": 1004,
         "detail": 'said "so"',
     }
+
+
+def test_what_goes_on_is_told_ever_more_seldom_and_all_of_it_in_the_end() -> None:
+    telling, told = Telling(), {}
+    for second in range(300):
+        if count := telling.news(10 * (second + 1), second, at_end=False):
+            told[second] = count
+    assert told == {0: 10, 1: 10, 3: 20, 7: 40, 15: 80, 31: 160, 63: 320, 123: 600, 183: 600, 243: 600}
+    assert telling.news(3000, 300, at_end=True) == 3000 - sum(told.values())
+
+
+def test_what_begins_anew_is_told_at_once() -> None:
+    telling = Telling()
+    counts = [(0, 1), (1, 2), (2, 3), (3, 4), (20, 5), (20.5, 6), (21, 7)]
+    assert [telling.news(count, at, at_end=False) for at, count in counts] == [1, 1, 0, 2, 1, 0, 2]

@@ -25,7 +25,13 @@ class Counting(Rehearsal):
         return self.counts
 
 
-def test_drops_are_told_when_they_grow_and_once_a_second_at_most() -> None:
+class Dropping(Counting):
+    """The kernel had no room for some packets."""
+
+    counts = (100, 7)
+
+
+def test_drops_are_told_when_they_grow_and_seldom() -> None:
     source = Counting()
     seconds = [0.0, 0.1, 0.2, 1.1, 1.2, 9.0, 9.1, 9.2]
     listening = Listening(source, EngineOptions(), iter(seconds).__next__)

@@ -13,6 +13,7 @@ import signal
 import stat
 import subprocess
 import sys
+import tempfile
 import threading
 import tracemalloc
 from collections.abc import Callable, Iterator
@@ -33,7 +34,7 @@ import kafkascope
 from kafkascope import in_process
 from kafkascope.decoders import apis
 from kafkascope.engine import EngineOptions
-from kafkascope.out.output import written
+from kafkascope.out.output import WriteError, written
 from kafkascope.out.pipeline import AnalysisError, StoppedError
 from kafkascope.out.stored import stored
 from kafkascope.rehearsal import Rehearsal
@@ -55,6 +56,7 @@ from kafkascope.spark import (
 from kafkascope.temporary import TemporaryDirectory
 from tests.decoders.written_messages import exchange
 from tests.kafkascope.conftest import Command
+from tests.kafkascope.out.test_output import files_of_at_most
 from tests.kafkascope.test_decode_as import CAPTURES, PORT, plain
 from tests.needs import needs_java
 from tests.paths import PCAPS, ROOT
@@ -201,6 +203,13 @@ def test_remarks_sort_before_all_parcels_and_come_back() -> None:
     assert parcels.read_remarks(pa.py_buffer(row["parcel"])) == (issues, {"udp": 4}, 11)
 
 
+def test_where_there_is_no_room_for_parcels_it_is_said_where_else_they_may_go(tmp_path: Path) -> None:
+    segments = random_segments(np.arange(1, 301), np.arange(300), 100, 3)
+    packed = next(parcels.pack(segments, segments.at, 2))
+    with files_of_at_most(100), pytest.raises(WriteError, match=r"make room there, or --conf spark\.local\.dir=DIR"):
+        parcels.ParcelFile(str(tmp_path)).take(packed)
+
+
 # --- sessions --------------------------------------------------------------------------------------------------------
 
 
@@ -273,6 +282,15 @@ def rows_of(out: Path, name: str) -> list[dict[str, Any]]:
 )
 def test_a_local_master_tries_a_task_as_often_as_a_cluster(master: str, attempts: str | None, expected: str) -> None:
     assert sessions._with_attempts(master, attempts) == expected
+
+
+def test_what_the_jvm_tells_as_it_starts_lies_where_the_next_run_removes_it(tmp_path: Path) -> None:
+    from pyspark import java_gateway
+
+    with sessions._told_below(tmp_path):
+        assert Path(java_gateway.tempfile.mkdtemp()).parent == tmp_path
+        assert tempfile.gettempdir() != str(tmp_path)
+    assert java_gateway.tempfile is tempfile
 
 
 def test_a_task_that_is_tried_again_counts_once(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,7 +12,6 @@ import pytest
 import kafkascope
 from kafkascope.decoders.limits import DEFAULT, Limits
 from kafkascope.engine import EngineOptions
-from kafkascope.losses import Loss
 from kafkascope.reading import Listening, Reading
 from kafkascope.reports.columns.series import OTHERS
 from kafkascope.sniffer.units import SECOND_NS
@@ -32,7 +31,9 @@ from kafkascope.top.counts import (
     follow,
     with_needed,
 )
+from tests.kafkascope.test_cli import begun_late
 from tests.kafkascope.test_incident_watch import Replayed
+from tests.kafkascope.test_reading import Dropping
 from tests.paths import PCAPS
 
 OPTIONS = with_needed(EngineOptions(tables=frozenset(), exchange_columns=frozenset(), views=frozenset()))
@@ -131,6 +132,24 @@ def test_errors_have_names() -> None:
             assert dict(detail.errors) == Counter(errors[errors[column] == name].error)
 
 
+def test_topics_that_were_counted_by_id_go_by_their_names_once_these_are_told(tmp_path: Path) -> None:
+    counts, file = Counts(), begun_late(tmp_path)
+    follow(Listening(Replayed(str(file), 60_000), OPTIONS), counts)  # type: ignore[arg-type]
+    cap = kafkascope.read(file)
+    rows, fetched = rows_of(counts, TOPICS), cap.partitions[cap.partitions.api == "Fetch"]
+    assert {name for name in rows if name.startswith("id:")} == set()
+    for name, of_topic in fetched.groupby("topic"):
+        assert rows[str(name)].in_all.fetched_records == of_topic.records.sum()
+        assert rows[str(name)].in_all.fetched_bytes == of_topic.bytes.sum()
+    assert fetched.records.sum() > 0
+    errors = {name: row.in_all.errors for name, row in rows.items() if row.in_all.errors}
+    assert errors == Counter(cap.errors.topic.dropna())
+    for name in {name for name, row in rows.items() if row.in_all.errors}:
+        detail = counts.detail(TOPICS, name)
+        assert detail is not None
+        assert dict(detail.errors) == Counter(cap.errors[cap.errors.topic == name].error)
+
+
 def test_rebalances_are_counted_and_kept() -> None:
     counts = Counts()
     source = Replayed(str(STORM), 20_000)
@@ -172,8 +191,7 @@ def test_rows_that_are_silent_make_room() -> None:
 
 def test_what_is_lost_counts() -> None:
     counts = Counts()
-    for count in (3, 4):
-        counts.lose(Loss("kernel_drops", 0, count, 7, "dropped"))
+    follow(Listening(Dropping(), OPTIONS), counts)
     assert counts.lost == {"kernel_drops": 7}
 
 

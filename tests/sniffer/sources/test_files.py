@@ -184,6 +184,31 @@ def test_a_file_that_is_cut_while_it_is_read_is_an_error(tmp_path: Path) -> None
         rows(capture)
 
 
+@pytest.mark.parametrize("name", CHANGING)
+def test_a_file_that_is_written_over_while_it_is_read_is_an_error(tmp_path: Path, name: str) -> None:
+    path = tmp_path / name
+    data = half_written(path, name)
+    path.write_bytes(path.read_bytes() + data)
+    before = path.stat().st_mtime_ns
+    with open_capture(str(path), batch_bytes=5_000) as capture:
+        under_way = iter(capture)
+        next(under_way)
+        with path.open("r+b") as file:  # in the first packet, which is read; as large as it was
+            file.seek(60)
+            file.write(b"other")
+        os.utime(path, ns=(before, before + 1))
+        with pytest.raises(SourceError, match=f"{name}: its content is not what it was"):
+            list(under_way)
+
+
+def test_a_file_whose_date_alone_is_set_while_it_is_read_is_what_it_was(tmp_path: Path) -> None:
+    path = tmp_path / "capture.pcap"
+    path.write_bytes(pcap_header() + pcap_record(1, 0, bytes(60)) * 100)
+    with open_capture(str(path)) as capture:
+        os.utime(path, ns=(1, 1))
+        assert len(rows(capture)) == 100
+
+
 def test_a_file_that_grows_while_it_is_read_is_read_up_to_its_first_end(tmp_path: Path) -> None:
     path = tmp_path / "capture.pcap"
     path.write_bytes(pcap_header() + pcap_record(1, 0, bytes(60)) * 100)
