@@ -18,7 +18,7 @@ CHOSEN_IN = {"damage.py", "record_tables.py"}
 KIND = re.compile(r"[a-z]+(_[a-z]+)+")
 # Kinds that more than one module speaks of, by the names that they have there.
 NAMED = {name: kind for name, kind in vars(issue_kinds).items() if name.isupper() and isinstance(kind, str)}
-FUNCTIONS = {"Issue", "Loss", "count_issues", "_count", "count"}
+FUNCTIONS = {"Issue", "Loss", "count_issues", "_count", "count", "_add_issue"}
 
 
 def constants(node: ast.AST) -> Iterator[str]:
