@@ -75,7 +75,7 @@ def nothing_wrong(summary: Mapping[str, Any], findings: Sequence[str] = ()) -> s
     but = ""
     if findings:
         more = f", and {counted(len(findings) - 1, 'finding')} more" if findings[1:] else ""
-        wrong, but = "no incident is seen", f", but: {findings[0]}{more}"
+        wrong, but = "no trouble is seen", f", but: {findings[0]}{more}"
     looked = (
         f"{wrong} in this capture: {counted(exchanges, 'exchange')} on {counted(kafka, 'connection')} show "
         f"none of the {len(INCIDENT_KINDS.keys() - PLANNED)} kinds of trouble that are looked for{but}"

@@ -63,7 +63,7 @@ def test_what_was_looked_at_is_what_rules_tell() -> None:
 )
 def test_where_there_are_findings_it_is_not_said_that_nothing_is_wrong(titles: list[str], told: str) -> None:
     text = nothing_wrong({"connections": {"kafka": 1}, "exchanges": {"answered": 2}}, titles)
-    assert text.startswith("no incident is seen in this capture: 2 exchanges ")
+    assert text.startswith("no trouble is seen in this capture: 2 exchanges ")
     assert told in text
 
 
