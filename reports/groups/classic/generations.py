@@ -48,7 +48,10 @@ class Generation:
         if self.listed is not None:
             return sorted(self.listed)
         given = set(self.allocations) if self.leader_sync is not None else set()
-        return sorted((set(self.joins) | given | self.named) - set(self.replaced))
+        leader = (
+            {self.leader} if self.leader else set()
+        )  # every answer names it, though its own traffic may pass elsewhere
+        return sorted((set(self.joins) | given | self.named | leader) - set(self.replaced))
 
     @property
     def complete(self) -> bool:

@@ -504,9 +504,9 @@ def _continue(fresh: Iterable[str], known: frozenset[str]) -> bool:
     before: dict[str, set[int]] = defaultdict(set)
     after: dict[str, set[int]] = defaultdict(set)
     for each in known:
-        before[topic_of(each)].add(_number(each))
+        before[topic_of(each)].add(number_of(each))
     for each in fresh:
-        after[topic_of(each)].add(_number(each))
+        after[topic_of(each)].add(number_of(each))
     return all(
         before[topic] == set(range(len(before[topic])))
         and before[topic] | numbers == set(range(len(before[topic]) + len(numbers)))
@@ -519,7 +519,8 @@ def topic_of(partition: str) -> str:
     return _NUMBERED.sub("", partition)
 
 
-def _number(partition: str) -> int:
+def number_of(partition: str) -> int:
+    """Of either its number."""
     found = _NUMBERED.search(partition)
     return int(found[1]) if found else -1
 

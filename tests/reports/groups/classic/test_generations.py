@@ -45,7 +45,7 @@ def test_a_generation_is_not_known_whole_without_the_leader() -> None:
     said.join(1, "c~1", generation=1, leader="a~1", took=9)
     said.sync(20, "b~1", 1, {"t": [0]})
     found = only_one(said)
-    assert (found.members, found.complete, found.leader) == (["b~1", "c~1"], False, "a~1")
+    assert (found.members, found.complete, found.leader) == (["a~1", "b~1", "c~1"], False, "a~1")
     assert (found.assigned, found.leader_sync) == ({"b~1": ["t-0"]}, None)
 
 

@@ -907,4 +907,4 @@ def test_the_instance_id_of_a_member_is_known_without_the_leaders_list() -> None
     said = Conversation()
     said.join(0, "b~1", new=True, instance="two", generation=1, leader="a~1")
     _, found = history_of(said)
-    assert [(each.member_id, each.instance_id) for each in found[1].members] == [("b~1", "two")]
+    assert [(each.member_id, each.instance_id) for each in found[1].members] == [("a~1", None), ("b~1", "two")]
