@@ -72,7 +72,8 @@ def rebalances_of(walk: Walk, ended: Mapping[int, ConnectionEnd]) -> list[Rebala
         _cost(rebalance, walk, window, gaps)
         end = rebalance.stable if rebalance.stable is not None else until
         later = [other.cause for other in rows[place + 1 : place + 1 + _LATER_ROWS] if other.cause]
-        rebalance.contributing = [_contributing(cause) for cause in [*row.others, *later] if cause.at <= end]
+        besides = [cause for cause in [*row.others, *later] if cause.at <= end]
+        rebalance.contributing = [_contributing(cause) for cause in besides if not _is_same(cause, row.cause)]
         whole = members_known and sound[place]
         if not whole and rebalance.certainty == Certainty.CERTAIN and not _named_at_once(row):
             rebalance.certainty = Certainty.LIKELY  # members that the capture lacks may have raised the epoch besides
@@ -128,6 +129,11 @@ def _starts(rows: list[Row]) -> list[int]:
     for place in range(len(starts) - 2, -1, -1):
         starts[place] = min(starts[place], starts[place + 1])
     return starts
+
+
+def _is_same(one: Cause, other: Cause | None) -> bool:
+    """Whether a request is the cause of both: of an epoch, and of the one in which its pattern was looked up."""
+    return other is not None and one.packet is not None and (one.packet, one.trigger) == (other.packet, other.trigger)
 
 
 def _contributing(cause: Cause) -> Contributing:
