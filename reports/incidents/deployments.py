@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass
+
+import pyarrow.compute as pc
 
 from kafkascope.reports.columns.name_lists import listed
 from kafkascope.reports.columns.text import counted
@@ -15,6 +17,7 @@ from kafkascope.reports.incidents.restarts import loops
 from kafkascope.reports.incidents.runs import in_runs
 from kafkascope.reports.incidents.signs import Row, Signs
 from kafkascope.reports.incidents.stuck import beginnings
+from kafkascope.reports.vocabulary.events import EventKind
 from kafkascope.reports.vocabulary.finding_kinds import Severity
 from kafkascope.reports.vocabulary.incident_kinds import IncidentKind, Role
 from kafkascope.reports.vocabulary.thresholds import threshold
@@ -25,6 +28,7 @@ _LEFT = frozenset({Trigger.MEMBER_LEFT, Trigger.UNSUBSCRIBED})
 _CAME = frozenset({Trigger.MEMBER_JOINED, Trigger.STATIC_MEMBER_REPLACED})
 _ORDERLY = _LEFT | _CAME | {Trigger.COOPERATIVE_FOLLOWUP, Trigger.LEADER_REJOINED}
 _MOST_STEPS = 100  # of a deployment
+_EVENT = ("group_id", "event", "at", "client_id", "detail", "packet")
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +62,57 @@ def deployments(signs: Signs) -> Iterator[Incident]:
         others = _by_others(rows, workers, times)
         for found in [*in_turn, *others]:
             yield _incident(signs, group, found)
+
+
+def took_over(signs: Signs) -> Iterator[Incident]:
+    """Static members whose processes were replaced in turn, each within its session: no rebalance tells it.
+
+    Not where two processes have one instance id, and fence each other, nor who comes again and again.
+    """
+    events = signs.rows("group_events", _EVENT, pc.field("event").isin([EventKind.REPLACED, EventKind.FENCED]))
+    by_group: dict[str, list[Row]] = defaultdict(list)
+    for row in sorted(events, key=lambda row: (row["at"], row["client_id"] or "")):
+        by_group[row["group_id"]].append(row)
+    after = threshold("deployed_after") * SECOND_NS
+    for group, rows in sorted(by_group.items()):
+        fenced = [row["at"] for row in rows if row["event"] == EventKind.FENCED]
+        quiet = [row for row in rows if row["event"] == EventKind.REPLACED and not _rebalances(signs, group, row["at"])]
+        for run in in_runs(quiet, lambda run, row: bool(row["at"] <= run[-1]["at"] + after)):
+            times = Counter(row["client_id"] for row in run)
+            since, until = run[0]["at"], run[-1]["at"]
+            again = max(times.values()) >= threshold("crashes")
+            if (
+                len(times) < threshold("deployed_members")
+                or again
+                or any(since <= at <= until + after for at in fenced)
+            ):
+                continue
+            yield _of_static(signs, group, run, sorted(filter(None, times)))
+
+
+def _rebalances(signs: Signs, group: str, at: int) -> bool:
+    """Whether a group rebalanced at a time."""
+    before = signs.rebalances_of(group, at)
+    return bool(before) and (before[-1]["stable"] is None or at < before[-1]["stable"])
+
+
+def _of_static(signs: Signs, group: str, run: Sequence[Row], names: Sequence[str]) -> Incident:
+    since, until = run[0]["at"], run[-1]["at"]
+    return Incident(
+        kind=IncidentKind.CLIENT_DEPLOY,
+        severity=Severity.INFO,
+        certainty=Certainty.LIKELY,
+        subjects=(Subject(Role.GROUP, group), *signs.clients(names)),
+        started=since,
+        ended=until,
+        headline=f"static members of group {group} were replaced in turn from {clock(since)} to {clock(until)}: "
+        f"{listed(names)} took over from processes with the same instance ids, without a rebalance",
+        evidence=tuple(
+            Weighed(f"{row['client_id']} joined: {row['detail']}", row["packet"], row["at"], 0.7) for row in run
+        ),
+        advice="Nothing, if this was planned; else see why these processes started anew.",
+        cost_ms=0,
+    )
 
 
 def _incident(signs: Signs, group: str, found: _Deployment) -> Incident:
