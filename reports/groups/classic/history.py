@@ -62,7 +62,7 @@ def _log_generations(group_id: str, generations: list[Generation]) -> None:
     for each in generations:
         packets = [join.packet for join in each.joins.values() if join.packet]
         by = "inferred from those around it" if each.inferred else "named by heartbeats or commits alone"
-        if packets:
+        if packets and not each.only_named:
             by = f"formed by joins, packets {min(packets)} to {max(packets)}"
         elif not each.inferred and not each.only_named:
             by = "known by its assignments"
