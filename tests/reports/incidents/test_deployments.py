@@ -113,6 +113,19 @@ def test_as_many_others_come_instead() -> None:
     ]
 
 
+def timed(rows: list[Row], *times: float) -> list[Row]:
+    """The same rebalances at these times."""
+    return [row | {"started": at(time), "stable": at(time + 1)} for row, time in zip(rows, times, strict=True)]
+
+
+def test_how_a_group_grows_and_ends_is_no_part_of_a_deployment() -> None:
+    grows = ("a", "ab", "abx", "bx", "bxy", "xy", "xyz", "xyzu", "yzu", "zu", "u")
+    rows = timed(steps(*grows), 0, 0.5, 10, 14, 17, 21, 24, 24.5, 32, 32.5, 33)
+    one = only(rebalances=rows, connections=[connection(1)])
+    assert f": a, b ({H1}) left, and x, y ({H1}) came instead; 4 rebalances" in one.headline
+    assert (seconds(one.started), seconds(one.ended)) == (10, 22)
+
+
 @pytest.mark.parametrize(
     ("rows", "told"),
     [
