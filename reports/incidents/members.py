@@ -264,7 +264,9 @@ def _lost(signs: Signs, run: _Run) -> Incident:
         sure, what, advice = Certainty.GUESSED, "froze, or was busy,", f"{busy.advice} {advice}"
         evidence += (busy.evidence,)
     back = returned(signs, of_run)
-    effects, cost_ms, rebalances = of_rebalances([loss.rebalance for loss in of_run] + back)
+    effects, cost_ms, rebalances = of_rebalances(
+        [loss.rebalance for loss in of_run] + [*_given_out(signs, of_run)] + back
+    )
     last = max(of_run, key=lambda loss: loss.expelled).rebalance
     is_back = bool(back) and back[-1]["started"] >= max(loss.since for loss in of_run)
     over = back[-1]["started"] if is_back else last["recovered"] or last["stable"] or last["started"]
@@ -293,6 +295,13 @@ def _lost(signs: Signs, run: _Run) -> Incident:
         findings=signs.explained(_FINDINGS, first.since, over, groups=groups, clients=names),
         rebalances=rebalances,
     )
+
+
+def _given_out(signs: Signs, of_run: Sequence[Loss]) -> Iterator[Row]:
+    """The rebalances in which Connect gave out what lost workers had run, if they had not come back in time."""
+    for loss in of_run:
+        later = signs.rebalances_of(loss.rebalance["group_id"], signs.end, loss.expelled)
+        yield from [row for row in later if row["trigger"] == Trigger.SCHEDULED_DELAY][:1]
 
 
 @dataclass(frozen=True, slots=True)

@@ -70,6 +70,19 @@ def test_a_process_that_ends_has_its_connections_closed_by_its_kernel(
         assert one.evidence[-1].packet == 1
 
 
+def test_what_a_lost_worker_of_connect_ran_is_missed_until_it_is_given_out() -> None:
+    work = [{"partition": name, "since": at(30), "ms": 22_000.0} for name in ("connector:src", "task:src-0")]
+    given_out = [
+        rebalance("scheduled_delay", 6, 52, unowned=work, unowned_ms=22_000.0),
+        rebalance("scheduled_delay", 7, 99, unowned=work, unowned_ms=50_000.0),
+    ]
+    (one,) = lost(LOST, *given_out)
+    assert one.headline.endswith("; 2 rebalances; nobody ran connector:src · task:src 0 for up to 22.0 s")
+    assert one.rebalances == {("shop", 5), ("shop", 6)}
+    (one,) = lost(LOST | {"unowned": [{"partition": "t-0", "since": at(30), "ms": 9.0}], "unowned_ms": 9.0}, *given_out)
+    assert "nobody read or ran connector:src · t 0 · task:src 0 for up to 22.0 s" in one.headline
+
+
 ENDS_SESSION = '{"maxWaitMs": 500, "sessionId": 77, "sessionEpoch": -1, "topics": []}'
 
 
