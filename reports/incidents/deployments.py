@@ -30,6 +30,11 @@ _CAME = frozenset({Trigger.MEMBER_JOINED, Trigger.STATIC_MEMBER_REPLACED})
 _ORDERLY = _LEFT | _CAME | {Trigger.COOPERATIVE_FOLLOWUP, Trigger.LEADER_REJOINED}
 _MOST_STEPS = 100  # of a deployment
 _BESIDES = 1.5  # members that may be counted too many where others came and went besides: one, and in doubt it is so
+_STATIC = "Static membership (group.instance.id) lets each restart within session.timeout.ms pass without a rebalance."
+_PLANNED = "Nothing, if this was planned."
+_DELAYED = f"{_PLANNED} A worker that is back within scheduled.rebalance.max.delay.ms goes on with what it ran."
+_ADVICE = {"classic": _STATIC, "consumer": _STATIC, "connect": _DELAYED}
+"""By the group's protocol; others have no static members."""
 _EVENT = ("group_id", "event", "at", "client_id", "detail", "packet")
 
 
@@ -130,8 +135,7 @@ def _incident(signs: Signs, group: str, found: _Deployment) -> Incident:
         headline=f"members of group {group} were replaced in turn from {clock(since)} to {clock(until)}: "
         f"{found.words}; {counted(len(made), 'rebalance')}",
         evidence=found.evidence,
-        advice="Static membership (group.instance.id) lets each restart within session.timeout.ms pass without "
-        "a rebalance.",
+        advice=_ADVICE.get(found.rows[0]["protocol"], _PLANNED),
         cost_ms=float(sum(row["unowned_ms"] or 0 for row in found.rows)),
         effects=(Effect("rebalances", counted(len(made), "rebalance"), len(made)),),
         rebalances=made,

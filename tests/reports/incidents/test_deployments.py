@@ -37,6 +37,21 @@ def test_members_that_leave_and_come_back_in_turn_are_a_deployment() -> None:
     assert "c1, c2 left in an orderly way and came back; 4 rebalances" in one.headline
 
 
+@pytest.mark.parametrize(
+    ("protocol", "advice"),
+    [
+        ("classic", "Static membership"),
+        ("consumer", "Static membership"),
+        ("connect", "Nothing, if this was planned. A worker that is back within scheduled.rebalance.max.delay.ms"),
+        ("share", "Nothing, if this was planned."),
+        ("streams", "Nothing, if this was planned."),
+    ],
+)
+def test_static_membership_is_advised_where_there_is_any(protocol: str, advice: str) -> None:
+    rows = [row | {"protocol": protocol} for row in [*turn("c1", 1, 10, 20), *turn("c2", 3, 30, 40)]]
+    assert only(rebalances=rows).advice.startswith(advice)
+
+
 @pytest.mark.parametrize("back", [30 + threshold("one_trouble"), 30.1 + threshold("one_trouble")])
 def test_each_has_to_be_back_within_a_minute(back: float) -> None:
     rows = [*turn("c1", 1, 10, 20), *turn("c2", 3, 30, back)]
