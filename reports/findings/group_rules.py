@@ -28,6 +28,8 @@ from kafkascope.reports.vocabulary.thresholds import threshold
 from kafkascope.reports.vocabulary.triggers import Certainty, Trigger
 from kafkascope.sniffer.units import MILLISECOND_NS, SECOND_NS
 
+_LEAVES = frozenset({Trigger.MEMBER_LEFT, Trigger.UNSUBSCRIBED})
+_RESTARTED = "restarted"
 # What disturbs a group that nobody starts or stops.
 _DISTURBANCES: dict[str, str] = {
     Trigger.POLL_TIMEOUT: "its application did not poll in time",
@@ -41,10 +43,11 @@ _DISTURBANCES: dict[str, str] = {
     Trigger.LEADER_REJOINED: "the leader joined again",
     Trigger.MEMBER_REJOINED: "it joined again without a change",
     "returned": "it came back after it had gone",
+    _RESTARTED: "it came back after it had left",
 }
 # What comes of the disturbances of others, or of an earlier one of the same member.
 _CONSEQUENCES = frozenset(
-    {Trigger.MEMBER_METADATA_CHANGED, Trigger.LEADER_REJOINED, Trigger.MEMBER_REJOINED, "returned"}
+    {Trigger.MEMBER_METADATA_CHANGED, Trigger.LEADER_REJOINED, Trigger.MEMBER_REJOINED, "returned", _RESTARTED}
 )
 _GENERATIONS = frozenset({"classic", "connect"})  # protocols in which all members join again
 _COMMITS = frozenset({"OffsetCommit", "TxnOffsetCommit"})
@@ -69,9 +72,15 @@ def group_findings(log: GroupLog, history: GroupHistory) -> list[Finding]:
 
 
 def disturbances(rebalances: Sequence[Rebalance]) -> list[Disturbance]:
-    """What disturbed the group, in order of time; somebody new, or gone for good, is no disturbance."""
+    """What disturbed the group, in order of time; somebody new, or gone for good, is no disturbance.
+
+    Nor is who leaves in an orderly way and comes back, unless that is again and again: so are deployments.
+    """
     found: list[Disturbance] = []
     known: set[str] = set()
+    left: set[str] = set()  # in an orderly way
+    restarts: Counter[str | None] = Counter()
+    at_once: Counter[str | None] = Counter()  # most members that have this client id
     triggers = {(rebalance.trigger, rebalance.trigger_client_id, _began(rebalance)) for rebalance in rebalances}
     for rebalance in rebalances:
         began = _began(rebalance)
@@ -85,10 +94,18 @@ def disturbances(rebalances: Sequence[Rebalance]) -> list[Disturbance]:
         told = set()
         for trigger, client_id, at, packet in causes:
             kind = "returned" if trigger == Trigger.MEMBER_JOINED and client_id in known else trigger
+            if kind == "returned" and client_id in left:
+                kind = _RESTARTED
+                restarts[client_id] += 1
+            if client_id:
+                (left.add if kind in _LEAVES else left.discard)(client_id)
             if kind in _DISTURBANCES and (kind, client_id) not in told:
                 told.add((kind, client_id))
                 found.append(Disturbance(kind, client_id, at, packet, rebalance.to_generation))
         known |= {member.client_id for member in rebalance.members if member.client_id}
+        at_once |= Counter(member.client_id for member in rebalance.members)
+    again = threshold("crashes")
+    found = [d for d in found if d.kind != _RESTARTED or restarts[d.client_id] >= again * at_once[d.client_id]]
     return sorted(found, key=lambda d: d.at)
 
 
@@ -177,8 +194,11 @@ _STORM_ADVICE: dict[str, str] = {
     "longer session.timeout.ms, or static membership, bridges short ones.",
     Trigger.REBALANCE_TIMEOUT: "These members take longer to come back than max.poll.interval.ms allows.",
     Trigger.STATIC_MEMBER_REPLACED: "Give each process a group.instance.id of its own.",
-    "returned": "Processes restart: find out why they end; static membership (group.instance.id) lets a restart pass "
-    "without a rebalance.",
+    **dict.fromkeys(
+        ("returned", _RESTARTED),
+        "Processes restart: find out why they end; static membership (group.instance.id) lets a restart pass "
+        "without a rebalance.",
+    ),
 }
 
 

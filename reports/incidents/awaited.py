@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+import pyarrow as pa
 import pyarrow.compute as pc
 
 from kafkascope.decoders.errors import Error
@@ -42,6 +43,10 @@ _SAYS = (
     "ShareGroupHeartbeat",
     "StreamsGroupHeartbeat",
 )
+_HEARTBEATS = tuple(api for api in _SAYS if api.endswith("Heartbeat"))
+_IS_STATIC = '"groupInstanceId": "'
+_OF_MEMBER = dict.fromkeys(("assignment", "session_timeout_ms", "instance_id", "assignors", "software"))
+"""What heartbeats alone do not tell of a member."""
 _GOES = frozenset({EventKind.LEFT, EventKind.MEMBER_REMOVED, EventKind.FENCED})
 _COMES = frozenset({EventKind.JOINED, EventKind.MEMBER_ID_GIVEN, EventKind.EPOCH_SEEN})
 _FINDINGS = ("commits_stopped", "lag_growing", "partition_unowned")
@@ -94,6 +99,8 @@ def found(signs: Signs) -> list[Awaited]:
         for member in row["members"] or ():
             if member["host"] and member["client_id"] and member["assignment"] != []:  # None: not known
                 present[member["host"], member["client_id"]][group] = row
+    for client, groups in _heard_alone(signs).items():
+        present[client].update(groups)
     if not present:
         return []
     told: dict[_Who, int] = {}  # when they were taken out last
@@ -101,7 +108,8 @@ def found(signs: Signs) -> list[Awaited]:
         if loss.host and loss.client_id:
             told[loss.host, loss.client_id] = max(told.get((loss.host, loss.client_id), 0), loss.expelled)
     of_brokers = [one for one in signs.once(outages) if one.gone]
-    heard = _last_heard(signs, present)
+    members = (member for rows in present.values() for row in rows.values() for member in row["members"])
+    heard = _last_heard(signs, {(one["host"], one["client_id"]) for one in members if one["host"] and one["client_id"]})
     silent = [
         Loss(row, name, host, last, signs.end, Certainty.LIKELY)
         for (host, name), (last, usual) in sorted(heard.items())
@@ -169,6 +177,35 @@ def _may_just_be_closed(signs: Signs, loss: Loss, members: Sequence[Row]) -> boo
     return all(one["instance_id"] for one in members) or is_of_streams(signs, loss.rebalance["group_id"])
 
 
+def _heard_alone(signs: Signs) -> dict[_Who, dict[str, Row]]:
+    """Members of groups that do not rebalance in the capture, as rebalances have them: heartbeats alone tell of them.
+
+    Static ones are left out: another process may take their place without a rebalance.
+    """
+    known = pa.array([row["group_id"] for row in signs.latest_rebalances], pa.string())
+    beats = pc.field("api").isin(_HEARTBEATS) & (pc.field("error") == Error.NONE)
+    where = beats & pc.field("group_id").is_valid() & ~pc.field("group_id").isin(known)
+    said, static = set[tuple[int, str]](), set[tuple[int, str]]()
+    for batch in signs.batches("exchanges", ("connection", "group_id", "request"), where):
+        of_static = pc.fill_null(pc.match_substring(batch["request"], _IS_STATIC), True)
+        for members, rows in ((said, batch), (static, batch.filter(of_static))):
+            distinct = rows.group_by(["connection", "group_id"]).aggregate([])
+            members.update(zip(*(column.to_pylist() for column in distinct.columns), strict=True))
+    clients = signs.connections_by_number(sorted({number for number, _ in said}))
+    members_of: dict[str, dict[_Who, Row]] = defaultdict(dict)
+    present: dict[_Who, dict[str, Row]] = defaultdict(dict)
+    for number, group in sorted(said):
+        if (row := clients.get(number)) is not None and row["client_id"]:
+            who = row["client"], row["client_id"]
+            members_of[group][who] = {**_OF_MEMBER, "host": row["client"], "client_id": row["client_id"]}
+            if (number, group) not in static:
+                present[who][group] = {"group_id": group}
+    for groups in present.values():
+        for group, row in groups.items():
+            row["members"] = [*members_of[group].values()]
+    return present
+
+
 def _last_heard(signs: Signs, whose: Collection[_Who]) -> dict[_Who, tuple[int, float]]:
     """When clients spoke to a coordinator last, as members that it takes for such, and from one word to the next."""
     if not whose:
@@ -233,10 +270,11 @@ def _awaited(signs: Signs, kind: IncidentKind, together: Sequence[Awaited]) -> I
     if is_empty := all(one.was_last for one in together):
         after = f"and nobody is left in {whose}"
     settled = all(one.fate.settled for one in together)
-    what = fate_words(kind, names) if settled else OPEN
-    static = all(member["instance_id"] for member in members) and kind == IncidentKind.CLIENT_DIED
+    closed = all(one.fate.closed for one in together)
+    what = fate_words(kind, names, closed=closed) if settled else OPEN
+    static = all(member["instance_id"] for member in members) and kind == IncidentKind.CLIENT_DIED and not closed
     before = _ADVICE_STATIC if static else _ADVICE_ANEW if came_anew else ""
-    advice = fate_advice(signs, kind, groups) if settled else ADVICE_OPEN
+    advice = fate_advice(signs, kind, groups, closed=closed) if settled else ADVICE_OPEN
     return Incident(
         kind=kind,
         severity=Severity.CRITICAL if is_empty else Severity.WARNING,

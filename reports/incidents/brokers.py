@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import chain
 
 from kafkascope.reports.columns.name_lists import in_words, listed, named
-from kafkascope.reports.columns.text import address_alone, counted
+from kafkascope.reports.columns.text import address, address_alone, counted
 from kafkascope.reports.columns.words import clock, duration
 from kafkascope.reports.incidents import addresses, slow_brokers
 from kafkascope.reports.incidents.apart import apart
@@ -169,12 +169,24 @@ def _course(signs: Signs, outage: Outage) -> str:
         what = f"was gone when the capture began, and missed at {at},"
     elif outage.is_cut_off:
         what = f"could not be reached from {at} on"
+    asked = signs.once(_asked_last).get(outage.host, outage.started)
     back = "has not come back"
+    if signs.end - asked > threshold("awaited") * SECOND_NS and outage.taken is None:
+        back = f"nobody tried it after {clock(asked)}"
     if outage.ended is not None:
         back = f"was back after {duration((outage.ended - outage.started) / MILLISECOND_NS)}"
     if outage.back is not None and (moved := signs.moved_to(outage.host, outage.started)) is not None:
         back += f" at another address ({moved})"
     return f"{what} and {back}" + ("" if outage.taken is None else f": {addresses.words(outage.taken)}")
+
+
+def _asked_last(signs: Signs) -> dict[str, int]:
+    """When somebody tried to connect to brokers last, in vain: what became of them later is not known."""
+    found: dict[str, int] = {}
+    for row in signs.failed_connects:
+        where = signs.where(address(row["broker"], row["broker_port"]))
+        found[where] = max(found.get(where, 0), row["closed"] or row["opened"] or 0)
+    return found
 
 
 def _seen_to_go(outage: Outage) -> Iterator[Weighed]:

@@ -22,7 +22,7 @@ def of_rebalances(rows: Sequence[Row]) -> tuple[tuple[Effect, ...], float, froze
     worst = max((row["unowned_ms"] or 0 for row in distinct.values()), default=0)
     total = sum(row["unowned_ms"] or 0 for row in distinct.values())
     if worst:
-        text = f"nobody read {in_words(unowned, 6)} for up to {duration(worst)}"
+        text = f"nobody {_did(unowned)} {in_words(unowned, 6)} for up to {duration(worst)}"
         effects.append(Effect("partitions", text, len(unowned), worst))
     again = sum(row["reread_records"] or 0 for row in distinct.values())
     if again:
@@ -30,6 +30,12 @@ def of_rebalances(rows: Sequence[Row]) -> tuple[tuple[Effect, ...], float, froze
     whole = sum(row["cost_ms"] or 0 for row in distinct.values())
     known = frozenset((group, generation) for group, generation in distinct if generation is not None)
     return tuple(effects), float(max(total, whole)), known
+
+
+def _did(partitions: Collection[str]) -> str:
+    """What is done with partitions, or with what Connect gives its workers."""
+    work = sum(name.startswith(("connector:", "task:")) for name in partitions)
+    return "read or ran" if 0 < work < len(partitions) else "ran" if work else "read"
 
 
 def members_before(signs: Signs, row: Row) -> Sequence[Row]:
@@ -51,7 +57,7 @@ def held_up(members: Sequence[Row]) -> list[str]:
 
 def unread(partitions: Collection[str], ms: float, why: str = "") -> Effect:
     """That nobody read some partitions for a time."""
-    text = f"nobody read {in_words(partitions, 6)} for {duration(ms)}{why}"
+    text = f"nobody {_did(partitions)} {in_words(partitions, 6)} for {duration(ms)}{why}"
     return Effect("partitions", text, len(partitions), ms)
 
 

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass
+from itertools import pairwise
+
+import pyarrow.compute as pc
 
 from kafkascope.reports.columns.name_lists import listed
 from kafkascope.reports.columns.text import counted
@@ -15,6 +18,7 @@ from kafkascope.reports.incidents.restarts import loops
 from kafkascope.reports.incidents.runs import in_runs
 from kafkascope.reports.incidents.signs import Row, Signs
 from kafkascope.reports.incidents.stuck import beginnings
+from kafkascope.reports.vocabulary.events import EventKind
 from kafkascope.reports.vocabulary.finding_kinds import Severity
 from kafkascope.reports.vocabulary.incident_kinds import IncidentKind, Role
 from kafkascope.reports.vocabulary.thresholds import threshold
@@ -25,6 +29,13 @@ _LEFT = frozenset({Trigger.MEMBER_LEFT, Trigger.UNSUBSCRIBED})
 _CAME = frozenset({Trigger.MEMBER_JOINED, Trigger.STATIC_MEMBER_REPLACED})
 _ORDERLY = _LEFT | _CAME | {Trigger.COOPERATIVE_FOLLOWUP, Trigger.LEADER_REJOINED}
 _MOST_STEPS = 100  # of a deployment
+_BESIDES = 1.5  # members that may be counted too many where others came and went besides: one, and in doubt it is so
+_STATIC = "Static membership (group.instance.id) lets each restart within session.timeout.ms pass without a rebalance."
+_PLANNED = "Nothing, if this was planned."
+_DELAYED = f"{_PLANNED} A worker that is back within scheduled.rebalance.max.delay.ms goes on with what it ran."
+_ADVICE = {"classic": _STATIC, "consumer": _STATIC, "connect": _DELAYED}
+"""By the group's protocol; others have no static members."""
+_EVENT = ("group_id", "event", "at", "client_id", "detail", "packet")
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +71,57 @@ def deployments(signs: Signs) -> Iterator[Incident]:
             yield _incident(signs, group, found)
 
 
+def took_over(signs: Signs) -> Iterator[Incident]:
+    """Static members whose processes were replaced in turn, each within its session: no rebalance tells it.
+
+    Not where two processes have one instance id, and fence each other, nor who comes again and again.
+    """
+    events = signs.rows("group_events", _EVENT, pc.field("event").isin([EventKind.REPLACED, EventKind.FENCED]))
+    by_group: dict[str, list[Row]] = defaultdict(list)
+    for row in sorted(events, key=lambda row: (row["at"], row["client_id"] or "")):
+        by_group[row["group_id"]].append(row)
+    after = threshold("deployed_after") * SECOND_NS
+    for group, rows in sorted(by_group.items()):
+        fenced = [row["at"] for row in rows if row["event"] == EventKind.FENCED]
+        quiet = [row for row in rows if row["event"] == EventKind.REPLACED and not _rebalances(signs, group, row["at"])]
+        for run in in_runs(quiet, lambda run, row: bool(row["at"] <= run[-1]["at"] + after)):
+            times = Counter(row["client_id"] for row in run)
+            since, until = run[0]["at"], run[-1]["at"]
+            again = max(times.values()) >= threshold("crashes")
+            if (
+                len(times) < threshold("deployed_members")
+                or again
+                or any(since <= at <= until + after for at in fenced)
+            ):
+                continue
+            yield _of_static(signs, group, run, sorted(filter(None, times)))
+
+
+def _rebalances(signs: Signs, group: str, at: int) -> bool:
+    """Whether a group rebalanced at a time."""
+    before = signs.rebalances_of(group, at)
+    return bool(before) and (before[-1]["stable"] is None or at < before[-1]["stable"])
+
+
+def _of_static(signs: Signs, group: str, run: Sequence[Row], names: Sequence[str]) -> Incident:
+    since, until = run[0]["at"], run[-1]["at"]
+    return Incident(
+        kind=IncidentKind.CLIENT_DEPLOY,
+        severity=Severity.INFO,
+        certainty=Certainty.LIKELY,
+        subjects=(Subject(Role.GROUP, group), *signs.clients(names)),
+        started=since,
+        ended=until,
+        headline=f"static members of group {group} were replaced in turn from {clock(since)} to {clock(until)}: "
+        f"{listed(names)} took over from processes with the same instance ids, without a rebalance",
+        evidence=tuple(
+            Weighed(f"{row['client_id']} joined: {row['detail']}", row["packet"], row["at"], 0.7) for row in run
+        ),
+        advice="Nothing, if this was planned; else see why these processes started anew.",
+        cost_ms=0,
+    )
+
+
 def _incident(signs: Signs, group: str, found: _Deployment) -> Incident:
     since, until = found.rows[0]["started"], max(row["stable"] or row["started"] for row in found.rows)
     made = frozenset((group, row["to_generation"]) for row in found.rows)
@@ -73,8 +135,7 @@ def _incident(signs: Signs, group: str, found: _Deployment) -> Incident:
         headline=f"members of group {group} were replaced in turn from {clock(since)} to {clock(until)}: "
         f"{found.words}; {counted(len(made), 'rebalance')}",
         evidence=found.evidence,
-        advice="Static membership (group.instance.id) lets each restart within session.timeout.ms pass without "
-        "a rebalance.",
+        advice=_ADVICE.get(found.rows[0]["protocol"], _PLANNED),
         cost_ms=float(sum(row["unowned_ms"] or 0 for row in found.rows)),
         effects=(Effect("rebalances", counted(len(made), "rebalance"), len(made)),),
         rebalances=made,
@@ -113,49 +174,71 @@ def _by_others(rows: Sequence[Row], workers: Set[str], told: Sequence[tuple[int,
     Not in times that are told already.
     """
     present = [_who(row, workers) for row in rows]
-    orderly = [_triggers(row) <= _ORDERLY for row in rows]
-    first = 0
-    while first < len(rows):
-        last, found = _replaced_behind(rows, present, orderly, first)
-        if found is not None and not any(
-            since <= found.rows[-1]["started"] and found.rows[0]["started"] <= until for since, until in told
-        ):
-            yield found
-        first = last if found is not None else first + 1
+    for run in in_runs(range(len(rows)), lambda run, place: _follows(rows[place - 1], rows[place])):
+        for first, last in _replacements(rows, present, run[0], run[-1]):
+            found = _of_others(rows[first : last + 1], present[first], present[last])
+            since, until = found.rows[0]["started"], found.rows[-1]["started"]
+            if not any(begin <= until and since <= end for begin, end in told):
+                yield found
 
 
-def _replaced_behind(
-    rows: Sequence[Row], present: Sequence[set[tuple[str, str]]], orderly: Sequence[bool], first: int
-) -> tuple[int, _Deployment | None]:
-    """By whom members of a generation were replaced in those behind it, and the place of the last one of these."""
-    before, old = rows[first], present[first]
-    if len(old) < threshold("deployed_members") or before["started"] is None:
-        return first, None
-    last, best = before["started"], 0
-    found: tuple[int, _Deployment | None] = first, None
-    for place in range(first + 1, min(first + 1 + _MOST_STEPS, len(rows))):
-        row, now = rows[place], present[place]
-        late = row["started"] is None or row["started"] - last > threshold("one_trouble") * SECOND_NS
-        if late or not orderly[place]:
-            break
-        last, gone, come = row["started"], old - now, now - old
-        if len(gone) == len(come) >= threshold("deployed_members") and len(gone) > best:
-            best = len(gone)  # the others follow, if it goes on
-            taken = rows[first + 1 : place + 1]
-            names = [sorted({name for name, _ in group}) for group in (gone, come)]
-            hosts = [f" ({listed({host for _, host in group}, 3)})" for group in (gone, come)]
-            words = f"{listed(names[0])}{hosts[0]} left, and {listed(names[1])}{hosts[1]} came instead"
-            evidence = (
-                Weighed(f"in the group were {_listed(old)}", None, before["started"], 0.6),
-                Weighed(f"in the group are {_listed(now)}", None, row["started"], 0.6),
-            )
-            clients = sorted({*names[0], *names[1]})
-            found = place, _Deployment(Certainty.GUESSED, words, clients, list(taken), evidence)
-    return found
+def _follows(before: Row, row: Row) -> bool:
+    """Whether a rebalance may be of the same deployment as the one before."""
+    if before["started"] is None or row["started"] is None:
+        return False
+    triggers = {row["trigger"], *(also["trigger"] for also in row["contributing"] or ())}
+    return triggers <= _ORDERLY and row["started"] - before["started"] <= threshold("one_trouble") * SECOND_NS
 
 
-def _triggers(row: Row) -> set[str]:
-    return {row["trigger"], *(also["trigger"] for also in row["contributing"] or ())}
+def _replacements(
+    rows: Sequence[Row], present: Sequence[set[tuple[str, str]]], first: int, last: int
+) -> list[tuple[int, int]]:
+    """Between which generations members were replaced by as many others: most of them, in the fewest steps.
+
+    Either new ones come first, or old ones go first: where the group is now larger and now smaller, somebody else may
+    have come and gone besides, as it grows or ends.
+    """
+    found: list[tuple[float, int, int]] = []
+    sizes = [len(members) for members in present[: last + 1]]
+    for begin in range(first, last):
+        least = most = size = sizes[begin]
+        for end in range(begin + 1, min(begin + _MOST_STEPS, last) + 1):
+            least, most = min(least, sizes[end]), max(most, sizes[end])
+            if sizes[end] != size:
+                continue
+            count = len(present[begin] - present[end])
+            if count >= threshold("deployed_members") and not _goes_on_leaving(rows, present, begin, end):
+                found.append((count - (_BESIDES if least < size < most else 0), begin, end))
+    chosen: list[tuple[int, int]] = []
+    for _, begin, end in sorted(found, key=lambda one: (-one[0], one[2] - one[1], one[1])):
+        place = bisect_right(chosen, (begin, end))
+        before, behind = chosen[place - 1] if place else (0, 0), chosen[place] if place < len(chosen) else (end, end)
+        if before[1] <= begin and end <= behind[0]:
+            chosen.insert(place, (begin, end))
+    return chosen
+
+
+def _goes_on_leaving(rows: Sequence[Row], present: Sequence[set[tuple[str, str]]], begin: int, end: int) -> bool:
+    """Whether the next one leaves sooner than any step took, behind one that had left: then the group ends."""
+    if end + 1 == len(rows) or rows[end + 1]["started"] is None:
+        return False
+    if not present[end + 1] < present[end] < present[end - 1]:
+        return False
+    steps = (after["started"] - row["started"] for row, after in pairwise(rows[begin + 1 : end + 1]))
+    return bool(rows[end + 1]["started"] - rows[end]["started"] < max(steps, default=0))
+
+
+def _of_others(rows: Sequence[Row], old: set[tuple[str, str]], now: set[tuple[str, str]]) -> _Deployment:
+    """Members of the first of these generations that others had replaced in the last one."""
+    gone, come = old - now, now - old
+    names = [sorted({name for name, _ in group}) for group in (gone, come)]
+    hosts = [f" ({listed({host for _, host in group}, 3)})" for group in (gone, come)]
+    words = f"{listed(names[0])}{hosts[0]} left, and {listed(names[1])}{hosts[1]} came instead"
+    evidence = (
+        Weighed(f"in the group were {_listed(old)}", None, rows[0]["started"], 0.6),
+        Weighed(f"in the group are {_listed(now)}", None, rows[-1]["started"], 0.6),
+    )
+    return _Deployment(Certainty.GUESSED, words, sorted({*names[0], *names[1]}), list(rows[1:]), evidence)
 
 
 def _who(row: Row, workers: Set[str]) -> set[tuple[str, str]]:

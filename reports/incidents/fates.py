@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
+import pyarrow.compute as pc
+
+from kafkascope.decoders import apis
+from kafkascope.reports.columns.arrow import moment
 from kafkascope.reports.columns.tenths import TENTH_NS
 from kafkascope.reports.columns.text import counted
 from kafkascope.reports.columns.words import duration
@@ -18,6 +22,7 @@ from kafkascope.reports.vocabulary.thresholds import threshold
 from kafkascope.reports.vocabulary.triggers import Certainty
 from kafkascope.sniffer.units import MILLISECOND_NS, SECOND_NS
 
+_ENDS_SESSION = r'"sessionId": [1-9-]\d*, "sessionEpoch": -1,'
 _QUIET = 0.3  # of the time from a member's last word to the end of its session: a host that is well says something
 
 
@@ -46,6 +51,7 @@ class Fate:
     evidence: tuple[Weighed, ...]
     settled: bool
     ended: int | None = None  # when its process did; None: it did not, or the capture does not show it
+    closed: bool = False  # its client was closed, so the process did not die
 
     def at(self, loss: Loss) -> int:
         """When it befell a member: when its process ended, or when it was heard last."""
@@ -55,12 +61,13 @@ class Fate:
 def fates(signs: Signs, losses: Sequence[Loss], of_brokers: Sequence[Outage]) -> list[Fate]:
     """What became of each, in their order."""
     found: list[Fate] = []
+    sessions = _ended_sessions(signs, losses)
     for loss, left in zip(losses, traces(signs, [_whereabouts(loss) for loss in losses]), strict=True):
         if loss.host is None or loss.last_word is None:
             text = "the capture does not show where it ran, or when it was heard last"
             found.append(Fate(IncidentKind.CLIENT_DIED, (Weighed(text, None, loss.since, 0.2),), False))
         else:
-            found.append(_closed(loss, left, of_brokers, signs.end) or _silent(loss, left))
+            found.append(_closed(loss, left, sessions, of_brokers, signs.end) or _silent(loss, left))
     return found
 
 
@@ -82,7 +89,29 @@ def fate_unheard(by: Vanished) -> Fate:
     return Fate(IncidentKind.CLIENT_UNREACHABLE, (Weighed(text, None, lost.since, 0.9),), True)
 
 
-def _closed(loss: Loss, left: Traces, of_brokers: Sequence[Outage], end: int) -> Fate | None:
+def _ended_sessions(signs: Signs, losses: Sequence[Loss]) -> dict[int, tuple[int, int]]:
+    """When clients that were lost ended their fetch sessions (KIP-227), and the packets of that, by connection.
+
+    They do when they are closed, and not when they are killed; static members, and Streams with the classic protocol,
+    do not leave their group then.
+    """
+    names = sorted({loss.client_id for loss in losses if loss.client_id and loss.last_word is not None})
+    if not names:
+        return {}
+    where = (
+        (pc.field("api_key") == apis.FETCH)
+        & pc.field("client_id").isin(names)
+        & (pc.field("requested") >= moment(min(loss.since for loss in losses)))
+        & (pc.field("requested") < moment(max(loss.expelled for loss in losses)))
+        & pc.match_substring_regex(pc.field("request"), _ENDS_SESSION)
+    )
+    rows = signs.rows("exchanges", ("connection", "requested", "request_packet"), where)
+    return {row["connection"]: (row["requested"], row["request_packet"]) for row in rows}
+
+
+def _closed(
+    loss: Loss, left: Traces, sessions: Mapping[int, tuple[int, int]], of_brokers: Sequence[Outage], end: int
+) -> Fate | None:
     """A process that ended: its kernel closed its connections; None if it closed none, or one of several alone."""
     mine = left.connections.values()
     by_itself = [
@@ -106,8 +135,15 @@ def _closed(loss: Loss, left: Traces, of_brokers: Sequence[Outage], end: int) ->
         "process ended, and the kernel tidied up"
     )
     spoke = Weighed("its last word to the group", None, loss.since, 0.4)
-    seen = Weighed(text, closed["connection"], closed["closed"], 0.9)
-    return Fate(IncidentKind.CLIENT_DIED, (spoke, seen), True, closed["closed"])
+    seen = spoke, Weighed(text, closed["connection"], closed["closed"], 0.9)
+    ended = [sessions[row["connection"]] for row in by_itself if row["connection"] in sessions]
+    orderly = [(at, packet) for at, packet in ended if loss.since <= at < loss.expelled]
+    if not orderly:
+        return Fate(IncidentKind.CLIENT_DIED, seen, True, closed["closed"])
+    text = "it ended its fetch sessions, as a client does that is closed, and none that is killed"
+    at, packet = min(orderly)
+    evidence = *seen, Weighed(text, packet, at, 0.8)
+    return Fate(IncidentKind.CLIENT_DIED, evidence, True, closed["closed"], closed=True)
 
 
 def _silent(loss: Loss, left: Traces) -> Fate:
@@ -173,13 +209,15 @@ def _same_connections(loss: Loss, left: Traces) -> int | None:
     return min(again)
 
 
-def fate_words(kind: IncidentKind, names: Collection[str]) -> str:
+def fate_words(kind: IncidentKind, names: Collection[str], *, closed: bool = False) -> str:
     """What became of some members."""
-    return _FATE_WORDS[kind].format(were="was" if len(names) <= 1 else "were")
+    return (_CLOSED if closed else _FATE_WORDS[kind]).format(were="was" if len(names) <= 1 else "were")
 
 
-def fate_advice(signs: Signs, kind: IncidentKind, groups: Collection[str]) -> str:
+def fate_advice(signs: Signs, kind: IncidentKind, groups: Collection[str], *, closed: bool = False) -> str:
     """What to do about members of which that became."""
+    if closed:
+        return _ADVICE_CLOSED
     of_streams = kind == IncidentKind.CLIENT_DIED and all(is_of_streams(signs, group) for group in groups)
     return f"{_ADVICE_STREAMS} {_FATE_ADVICE[kind]}" if of_streams else _FATE_ADVICE[kind]
 
@@ -226,6 +264,12 @@ _ADVICE_STREAMS = (
     "A Streams application with the classic protocol does not leave when it is closed, or shuts down by itself (unless "
     "it asks for that: KIP-812): see in its log whether it was."
 )
+_ADVICE_CLOSED = (
+    "Nothing, if it was stopped on purpose: static members, and Streams applications with the classic protocol, do not "
+    "leave when they are closed, and their group waits for their session. A Streams application that is not to come "
+    "back may leave (CloseOptions.leaveGroup, KIP-812); a static member is taken out by "
+    "removeMembersFromConsumerGroup of the admin client."
+)
 _OF_UNKNOWN = Busy(
     Weighed(
         "its library is not known: one that sends heartbeats between records alone (kafkajs), or whose thread the "
@@ -252,6 +296,7 @@ ADVICE_OPEN = (
     "SIGSTOP, a host without processor time), or was cut off (link, switch port, firewall, routing)."
 )
 """What to do about these."""
+_CLOSED = "{were} closed without leaving"
 _FATE_WORDS = {
     IncidentKind.CLIENT_DIED: "ended without leaving",
     IncidentKind.CLIENT_FROZEN: "froze",

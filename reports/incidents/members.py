@@ -219,28 +219,32 @@ def _put_together(runs: Sequence[_Run]) -> Iterator[_Run]:
     So with hosts that were cut off at one moment, whatever groups they are in.
     """
     ended: dict[str, list[_Run]] = defaultdict(list)
+    closed: dict[str, list[_Run]] = defaultdict(list)
     cut_off: list[_Run] = []
     for run in runs:
         groups = {loss.rebalance["group_id"] for loss, _ in run}
         kinds = {fate.kind for _, fate in run if fate.settled}
         settled = all(fate.settled for _, fate in run)
         if settled and kinds == {IncidentKind.CLIENT_DIED} and len(groups) == 1:
-            ended[groups.pop()].append(run)
+            of_kind = closed if all(fate.closed for _, fate in run) else ended
+            of_kind[groups.pop()].append(run)
         elif settled and kinds == {IncidentKind.CLIENT_UNREACHABLE}:
             cut_off.append(run)
         else:
             yield run
     for _, of_group in sorted(ended.items()):
-        yield from _in_turn(of_group, "one_trouble", lambda run: run[-1][0].expelled)
-    yield from _in_turn(cut_off, "crashes_apart", lambda run: run[0][0].since)
+        yield from _in_turn(of_group, "one_trouble", "hosts_in_turn", lambda run: run[-1][0].expelled)
+    for _, of_group in sorted(closed.items()):
+        yield from _in_turn(of_group, "deployed_after", "deployed_members", lambda run: run[-1][0].expelled)
+    yield from _in_turn(cut_off, "crashes_apart", "hosts_in_turn", lambda run: run[0][0].since)
 
 
-def _in_turn(runs: Sequence[_Run], within: str, over: Callable[[_Run], int]) -> Iterator[_Run]:
+def _in_turn(runs: Sequence[_Run], within: str, least: str, over: Callable[[_Run], int]) -> Iterator[_Run]:
     """Runs of several hosts as one, each of which begins within a time (threshold) after the one before was over."""
     apart = threshold(within) * SECOND_NS
     in_order = sorted(runs, key=lambda run: (run[0][0].since, run[0][0].host or ""))
     for together in in_runs(in_order, lambda before, run: run[0][0].since - over(before[-1]) <= apart):
-        if len(together) >= threshold("hosts_in_turn"):
+        if len(together) >= threshold(least):
             yield [one for run in together for one in run]
         else:
             yield from together
@@ -255,8 +259,10 @@ def _lost(signs: Signs, run: _Run) -> Incident:
     fate = min((fate for _, fate in run), key=lambda fate: not fate.settled)
     times = [fate.at(loss) for loss, fate in run]
     course = _course(signs, of_run, times, hosts, fate)
-    what = fate_words(fate.kind, names) if fate.settled else OPEN
-    advice = course.advice or (fate_advice(signs, fate.kind, groups) if fate.settled else ADVICE_OPEN)
+    closed = all(fate.closed for _, fate in run) and not course.again and not course.places
+    what = fate_words(fate.kind, names, closed=closed) if fate.settled else OPEN
+    advice = fate_advice(signs, fate.kind, groups, closed=closed) if fate.settled else ADVICE_OPEN
+    advice = advice if closed else course.advice or advice
     evidence = fate.evidence if len(hosts) <= 1 else tuple(seen for _, one in run for seen in one.evidence)
     evidence += tuple(seen for place in course.places for seen in place.evidence)
     sure = min((loss.sure for loss in of_run), key=list(Certainty).index) if fate.settled else Certainty.GUESSED
@@ -266,15 +272,19 @@ def _lost(signs: Signs, run: _Run) -> Incident:
         sure, what, advice = Certainty.GUESSED, "froze, or was busy,", f"{busy.advice} {advice}"
         evidence += (busy.evidence,)
     back = returned(signs, of_run)
-    effects, cost_ms, rebalances = of_rebalances([loss.rebalance for loss in of_run] + back)
+    effects, cost_ms, rebalances = of_rebalances(
+        [loss.rebalance for loss in of_run] + [*_given_out(signs, of_run)] + back
+    )
     last = max(of_run, key=lambda loss: loss.expelled).rebalance
     is_back = bool(back) and back[-1]["started"] >= max(loss.since for loss in of_run)
     over = back[-1]["started"] if is_back else last["recovered"] or last["stable"] or last["started"]
+    restarted = closed and {*names} <= {row["trigger_client_id"] for row in back}
+    in_turn = restarted and len(names) >= threshold("deployed_members")
     who = f"{listed(names or ['a member'])}{f' ({listed(hosts)})' if hosts else ''}"
     were = "was" if len(names) <= 1 else "were"
     return Incident(
-        kind=fate.kind,
-        severity=Severity.WARNING,
+        kind=IncidentKind.CLIENT_DEPLOY if in_turn else fate.kind,
+        severity=Severity.INFO if restarted else Severity.WARNING,
         certainty=sure,
         subjects=(
             *every(Role.CLIENT, names),
@@ -284,7 +294,7 @@ def _lost(signs: Signs, run: _Run) -> Incident:
         started=min(times),
         ended=over,
         headline=f"{who} {what} {course.when}, and {were} taken out of {named('group', groups)}"
-        + (_silence_and_return(first, back, names) if course.at_once else "")
+        + (_silence_and_return(first, back, names) if course.at_once else ", and came back" if restarted else "")
         + outcome(effects),
         evidence=evidence,
         advice=advice,
@@ -295,6 +305,13 @@ def _lost(signs: Signs, run: _Run) -> Incident:
     )
 
 
+def _given_out(signs: Signs, of_run: Sequence[Loss]) -> Iterator[Row]:
+    """The rebalances in which Connect gave out what lost workers had run, if they had not come back in time."""
+    for loss in of_run:
+        later = signs.rebalances_of(loss.rebalance["group_id"], signs.end, loss.expelled)
+        yield from [row for row in later if row["trigger"] == Trigger.SCHEDULED_DELAY][:1]
+
+
 @dataclass(frozen=True, slots=True)
 class _Course:
     """How losses followed each other."""
@@ -302,6 +319,7 @@ class _Course:
     when: str
     advice: str | None  # what to do about this course; None: it depends on what became of the members
     at_once: bool  # one loss of one host: how long it was silent, and when it was back, says something
+    again: bool  # one client again and again
     places: Sequence[Beginning]  # where they began again and again
 
 
@@ -321,7 +339,7 @@ def _course(signs: Signs, of_run: Sequence[Loss], times: Sequence[int], hosts: S
         when, advice = f"one after the other, from {clock(since)} to {clock(latest)}", _ROLLOUT_ADVICE
     if places := _places(signs, of_run):
         when, advice = f"{when}, and began again and again at {in_offsets(places)}", AT_THE_RECORD
-    return _Course(when, advice, at_once, places)
+    return _Course(when, advice, at_once, often >= threshold("crashes"), places)
 
 
 def _apart(of_run: Sequence[Loss]) -> int:
@@ -402,7 +420,8 @@ def returned(signs: Signs, of_run: Sequence[Loss]) -> list[Row]:
     found: dict[tuple[str, int], Row] = {}
     for loss in of_run:
         group, is_back = loss.rebalance["group_id"], False
-        for row in signs.rebalances_of(group, loss.expelled + within, loss.expelled):
+        since = min(loss.rebalance["started"], loss.expelled)  # the new process may have begun the rebalance
+        for row in signs.rebalances_of(group, loss.expelled + within, since):
             if row["trigger_client_id"] == loss.client_id and row["trigger"] in (_REJOINS if is_back else _RETURNS):
                 found[group, row["to_generation"]] = row
                 is_back = True

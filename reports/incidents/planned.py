@@ -90,16 +90,42 @@ def changes_made(signs: Signs) -> list[Row]:
 
 
 def changes(signs: Signs) -> Iterator[Incident]:
-    """What administrators changed, one client at a time; what somebody changed later is told for itself."""
+    """What administrators changed, one client at a time; what somebody changed later is told for itself.
+
+    Not what Streams applications do to topics of their own: nobody runs that.
+    """
     by_client: dict[tuple[str, str], list[Row]] = defaultdict(list)
+    streams_at = _streams_at(signs)
     for row in signs.once(changes_made):
-        by_client[row["client_id"] or "?", row["host"]].append(row)
+        if not _keeps_house(row, streams_at.get(row["host"], ())):
+            by_client[row["client_id"] or "?", row["host"]].append(row)
     apart = threshold("one_trouble") * SECOND_NS
     for (client_id, host), of_client in sorted(by_client.items()):
         runs = list(in_runs(of_client, lambda run, row: row["requested"] - run[-1]["answered"] <= apart))
         if len(runs) > _MOST_TIMES:  # who does so again and again is no person
             runs = [of_client]
         yield from (_changes(signs, client_id, host, run) for run in runs)
+
+
+def _streams_at(signs: Signs) -> dict[str, set[str]]:
+    """Groups of Streams applications, by the hosts of their members."""
+    found: dict[str, set[str]] = defaultdict(set)
+    for row in signs.rebalances:
+        for member in row["members"] or ():
+            if member["host"] and (row["protocol"] == "streams" or "stream" in (member["assignors"] or ())):
+                found[member["host"]].add(row["group_id"])
+    return found
+
+
+def _keeps_house(change: Row, applications: Collection[str]) -> bool:
+    """Whether a Streams application makes its own internal topics, or deletes what it has repartitioned and read."""
+    if change["api"] not in ("CreateTopics", "DeleteRecords"):
+        return False
+    topics = [name for _, name in named_in(change["request"])]
+    internal = tuple(f"{application}-" for application in applications)
+    return bool(topics) and all(
+        topic.startswith(internal) and topic.endswith(("-repartition", "-changelog")) for topic in topics
+    )
 
 
 def _changes(signs: Signs, client_id: str, host: str, made: Sequence[Row]) -> Incident:

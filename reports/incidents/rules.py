@@ -89,7 +89,13 @@ RULES: tuple[Rule, ...] = (
     _rule(registrations.refused, IncidentKind.BROKER_REFUSED),
     _rule(storage.failed, IncidentKind.STORAGE_FAILED),
     _rule(coordinators.missing, IncidentKind.COORDINATOR_MISSING),
-    _rule(members.lost, IncidentKind.CLIENT_DIED, IncidentKind.CLIENT_FROZEN, IncidentKind.CLIENT_UNREACHABLE),
+    _rule(
+        members.lost,
+        IncidentKind.CLIENT_DIED,
+        IncidentKind.CLIENT_FROZEN,
+        IncidentKind.CLIENT_UNREACHABLE,
+        IncidentKind.CLIENT_DEPLOY,
+    ),
     _rule(awaited.awaited, IncidentKind.CLIENT_DIED, IncidentKind.CLIENT_FROZEN, IncidentKind.CLIENT_UNREACHABLE),
     _rule(paused.paused, IncidentKind.CLIENT_FROZEN),
     _rule(slow.slow, IncidentKind.SLOW_PROCESSING),
@@ -148,6 +154,7 @@ RULES: tuple[Rule, ...] = (
     _rule(planned.removals, IncidentKind.ADMIN_ACTION),
     _rule(planned.migrations, IncidentKind.GROUP_MIGRATED),
     _rule(deployments.deployments, IncidentKind.CLIENT_DEPLOY),
+    _rule(deployments.took_over, IncidentKind.CLIENT_DEPLOY),
 )
 
 NEEDED = frozenset(

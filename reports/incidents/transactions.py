@@ -302,7 +302,7 @@ def _overdue(signs: Signs, one: Overdue, held: Sequence[Held]) -> Incident:
         subjects=tuple(signs.clients([client_id])),
         started=since,
         ended=until,
-        headline=f"{client_id} left transaction {name} open for {duration(lasted)} from {clock(since)} on; its "
+        headline=f"{client_id} did not end transaction {name} for {duration(lasted)} from {clock(since)} on; its "
         f"timeout is {duration(timeout_ms)}, so the coordinator aborted it, and {what} was refused",
         evidence=tuple(evidence),
         advice=_ADVICE_HUNG,

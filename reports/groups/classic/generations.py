@@ -48,7 +48,10 @@ class Generation:
         if self.listed is not None:
             return sorted(self.listed)
         given = set(self.allocations) if self.leader_sync is not None else set()
-        return sorted((set(self.joins) | given | self.named) - set(self.replaced))
+        leader = (
+            {self.leader} if self.leader else set()
+        )  # every answer names it, though its own traffic may pass elsewhere
+        return sorted((set(self.joins) | given | self.named | leader) - set(self.replaced))
 
     @property
     def complete(self) -> bool:
@@ -202,7 +205,8 @@ def _settle(life: list[Generation]) -> None:
     """Work out who had what, generation by generation: Connect's assignments build on what was held before."""
     before: Generation | None = None
     for generation in life:
-        generation.only_named = not (generation.answered or generation.syncs)
+        formed_before = bool(generation.joins) and generation.formed < generation.begun  # a static member came later
+        generation.only_named = formed_before or not (generation.answered or generation.syncs)
         if generation.leader_sync is not None and not generation.leader_sync.error and generation.listed:
             for member in generation.listed:
                 generation.allocations.setdefault(member, "")

@@ -62,7 +62,7 @@ def _log_generations(group_id: str, generations: list[Generation]) -> None:
     for each in generations:
         packets = [join.packet for join in each.joins.values() if join.packet]
         by = "inferred from those around it" if each.inferred else "named by heartbeats or commits alone"
-        if packets:
+        if packets and not each.only_named:
             by = f"formed by joins, packets {min(packets)} to {max(packets)}"
         elif not each.inferred and not each.only_named:
             by = "known by its assignments"
@@ -95,6 +95,7 @@ def _rebalances(
     found: list[Rebalance] = []
     before: Generation | None = None
     held: Generation | None = None  # the last one whose assignment members got
+    given_up: list[Ownership] = []  # what had no owner since: Connect gives it out later
     for generation in generations:
         if generation.only_named and before is None:
             before, begin = generation, generation.formed - 1  # it was formed before the capture
@@ -124,7 +125,7 @@ def _rebalances(
         if generation.inferred:
             rebalance.stable = generation.formed if generation.listed is not None else None
         joined_last = max([each.joined for each in rebalance.members if each.joined is not None], default=None)
-        _add_cost(facts, index, rebalance, generation, held)
+        given_up = _add_cost(facts, index, rebalance, generation, held, given_up)
         for missing in verdict.contributing:
             if missing.trigger == Trigger.REBALANCE_TIMEOUT and joined_last is not None:  # the others waited in vain
                 rebalance.last_client_id = missing.client_id
@@ -198,8 +199,14 @@ def _lasted(begin: int, end: int | None) -> float | None:
 
 
 def _add_cost(
-    facts: GroupFacts, index: Index, rebalance: Rebalance, generation: Generation, before: Generation | None
-) -> None:
+    facts: GroupFacts,
+    index: Index,
+    rebalance: Rebalance,
+    generation: Generation,
+    before: Generation | None,
+    given_up: list[Ownership],
+) -> list[Ownership]:
+    """What it cost. Returns what has no owner now, as given_up had none before: Connect gives it out after a delay."""
     if rebalance.started is not None and rebalance.stable is not None:
         rebalance.duration_ms = max(0, rebalance.stable - rebalance.started) / MILLISECOND_NS
     synced = [member.synced for member in rebalance.members if member.synced is not None]
@@ -213,15 +220,20 @@ def _add_cost(
         member, rebalance.last_by_ms = last
         rebalance.last_client_id = next(m.client_id for m in rebalance.members if m.member_id == member)
     if before is None or generation.inferred:
-        return
+        return given_up
     owner = {member: facts.instances.get(member) or member for member in (*before.members, *generation.members)}
     rebalance.moved = moved_partitions(
         {owner[member]: before.assigned.get(member, []) for member in before.members},
         {owner[member]: generation.assigned.get(member, []) for member in generation.members},
     )
-    spans = unowned_spans(_ownerships(facts, index, rebalance, generation, before), before.formed, 2**62)
+    ownerships = [*given_up, *_ownerships(facts, index, rebalance, generation, before)]
+    spans = unowned_spans(ownerships, before.formed, 2**62)
     rebalance.unowned = spans
     rebalance.unowned_ms = max((span.ms for span in spans), default=None)
+    if rebalance.protocol != _CONNECT:
+        return []
+    taken = {each.partition for each in ownerships if each.until is None}
+    return [each for each in ownerships if each.partition not in taken]
 
 
 def _ownerships(

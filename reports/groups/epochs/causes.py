@@ -28,6 +28,7 @@ _GONE, _MISSED, _TOLD, _NOTHING_TO_MISS = 0.4, 0.3, 0.4, 0.2
 _CAUSE_COMES_NS = 5 * SECOND_NS
 """What raised an epoch may be answered after others were told of it: until then it is not without a cause."""
 _AFTER_LEAVING_NS = 2 * SECOND_NS  # brokers raise the epoch within a second of a member's leaving
+_LOOKS_UP_NS = 2 * SECOND_NS  # brokers look for topics of a new pattern at once, and raise the epoch when they are done
 _SETTINGS_TAKE_NS = 10 * SECOND_NS  # they reach the coordinator through the metadata log, and count from a heartbeat on
 _USUAL_SESSION_MS = 45_000
 """Of consumers, share and streams groups with epochs, if nobody configured the broker; members do not tell theirs."""
@@ -226,8 +227,8 @@ class _Search:
         if self.row.early:
             self._say(Trigger.UNKNOWN, "it was raised before the capture began", Strength.SAID)
             return self.verdict
-        found = self._taken_out(certain=True) or self._configured() or self._made_anew() or self._new_partitions()
-        found = found or self._taken_out(certain=False)
+        found = self._taken_out(certain=True) or self._configured() or self._made_anew() or self._looked_up()
+        found = found or self._new_partitions() or self._taken_out(certain=False)
         if not found and not self._pattern():
             self._nothing()
         return self.verdict
@@ -353,6 +354,24 @@ class _Search:
         self.verdict.lost = dict.fromkeys(lost, (self.row.started, self.until))
         at, packet = self.row.started, _packet(self.row)
         self.verdict.cause = Cause.weighed(Trigger.TOPIC_PARTITIONS_CHANGED, at, packet, text, strength)
+        return True
+
+    def _looked_up(self) -> bool:
+        """Topics of the pattern of who joined in the epoch before: brokers look for them then, and raise another."""
+        before = self.walk.rows.get(self.row.number - 1)
+        joined = before.cause if before is not None else None
+        if joined is None or joined.trigger != Trigger.MEMBER_JOINED or joined.life is None or not joined.life.regex:
+            return False
+        topics = {topic_of(each) for given in self.gains.values() for each in given}
+        known = {topic_of(each) for each in self.known}
+        soon = self.row.started - joined.at <= _LOOKS_UP_NS
+        if not topics or not topics.isdisjoint(known) or joined.life.had(self.at - 1) or not soon:
+            return False
+        text = f"{joined.life.name} had joined with the pattern {joined.life.regex}, and {listed(topics)} "
+        text += f"{'was' if len(topics) == 1 else 'were'} found for it"
+        self.verdict.cause = replace(joined, text=text, weight=Strength.DIFFERS, certainty=Strength.DIFFERS.allows)
+        text = "topics of that pattern that came into being then would look the same"
+        self._say(Trigger.TOPIC_PARTITIONS_CHANGED, text, Strength.UNCHANGED, rejected=True)
         return True
 
     def _new_partitions(self) -> bool:
@@ -504,9 +523,9 @@ def _continue(fresh: Iterable[str], known: frozenset[str]) -> bool:
     before: dict[str, set[int]] = defaultdict(set)
     after: dict[str, set[int]] = defaultdict(set)
     for each in known:
-        before[topic_of(each)].add(_number(each))
+        before[topic_of(each)].add(number_of(each))
     for each in fresh:
-        after[topic_of(each)].add(_number(each))
+        after[topic_of(each)].add(number_of(each))
     return all(
         before[topic] == set(range(len(before[topic])))
         and before[topic] | numbers == set(range(len(before[topic]) + len(numbers)))
@@ -519,7 +538,8 @@ def topic_of(partition: str) -> str:
     return _NUMBERED.sub("", partition)
 
 
-def _number(partition: str) -> int:
+def number_of(partition: str) -> int:
+    """Of either its number."""
     found = _NUMBERED.search(partition)
     return int(found[1]) if found else -1
 

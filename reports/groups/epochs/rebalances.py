@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from kafkascope.reports.groups.cost import Ownership, last_of, moved_partitions
-from kafkascope.reports.groups.epochs.causes import topic_of
+from kafkascope.reports.groups.epochs.causes import number_of, topic_of
 from kafkascope.reports.groups.epochs.heartbeats import CLASSIC, CONSUMER, SHARE
 from kafkascope.reports.groups.epochs.lives import Life, Roster
 from kafkascope.reports.groups.epochs.rows import Cause, Row
@@ -50,6 +50,8 @@ def rebalances_of(walk: Walk, ended: Mapping[int, ConnectionEnd]) -> list[Rebala
     members_known = all(life.begin is not None and life.spoke for life in walk.lives if life.end != 0)
     if rows and rows[0].number > A_NEW_GROUP_BEGINS_UP_TO and not walk.since:
         members_known = False  # the group was there before
+    alone = _have_all(walk)
+    members_known = members_known and alone
     sound = _sound(rows, started)
     software = {
         life.member_id: next((ended[each] for each in life.connections if each in ended), None) for life in walk.lives
@@ -65,12 +67,13 @@ def rebalances_of(walk: Walk, ended: Mapping[int, ConnectionEnd]) -> list[Rebala
         previous = roster.members(row.number - 1)
         members = roster.members(row.number)
         window = _window(row, started[place], since, until, asked_until, members, previous)
-        rebalance = _rebalance(walk, window)
+        rebalance = _rebalance(walk, window, alone=alone)
         rebalance.members = [_member(life, window, software[life.member_id]) for life in window.lives]
         _cost(rebalance, walk, window, gaps)
         end = rebalance.stable if rebalance.stable is not None else until
         later = [other.cause for other in rows[place + 1 : place + 1 + _LATER_ROWS] if other.cause]
-        rebalance.contributing = [_contributing(cause) for cause in [*row.others, *later] if cause.at <= end]
+        besides = [cause for cause in [*row.others, *later] if cause.at <= end]
+        rebalance.contributing = [_contributing(cause) for cause in besides if not _is_same(cause, row.cause)]
         whole = members_known and sound[place]
         if not whole and rebalance.certainty == Certainty.CERTAIN and not _named_at_once(row):
             rebalance.certainty = Certainty.LIKELY  # members that the capture lacks may have raised the epoch besides
@@ -128,6 +131,11 @@ def _starts(rows: list[Row]) -> list[int]:
     return starts
 
 
+def _is_same(one: Cause, other: Cause | None) -> bool:
+    """Whether a request is the cause of both: of an epoch, and of the one in which its pattern was looked up."""
+    return other is not None and one.packet is not None and (one.packet, one.trigger) == (other.packet, other.trigger)
+
+
 def _contributing(cause: Cause) -> Contributing:
     return Contributing(cause.trigger, cause.life.client_id if cause.life else None, cause.at, cause.packet)
 
@@ -147,7 +155,17 @@ def _window(
     return _Window(row, started, since, until, asked_until, lives, previous, before, after, settled)
 
 
-def _rebalance(walk: Walk, window: _Window) -> Rebalance:
+def _have_all(walk: Walk) -> bool:
+    """Whether these members may be all: of topics that they share with others they lack numbers."""
+    numbers: dict[str, set[int]] = {}
+    for life in walk.lives:
+        for partitions in (*(given for _, _, given in life.given), *(owned for _, owned in life.owned)):
+            for partition in partitions:
+                numbers.setdefault(topic_of(partition), set()).add(number_of(partition))
+    return all(of_topic == set(range(len(of_topic))) for of_topic in numbers.values())
+
+
+def _rebalance(walk: Walk, window: _Window, *, alone: bool) -> Rebalance:
     row, cause = window.row, window.row.cause
     rebalance = Rebalance(
         group_id=walk.group_id,
@@ -166,7 +184,7 @@ def _rebalance(walk: Walk, window: _Window) -> Rebalance:
     rebalance.evidence += row.evidence
     times = [at for at in window.settled.values() if at is not None]
     if not window.lives:
-        rebalance.stable = window.started
+        rebalance.stable = window.started if alone else None
     elif times and len(times) == len(window.settled):
         rebalance.stable = max(window.started, *times)
     if rebalance.stable is not None:

@@ -79,6 +79,26 @@ def test_six_rebalances_in_five_minutes_are_a_storm(times: tuple[int, ...], is_s
     assert len(of_kind("rebalance_storm", history)) == is_storm
 
 
+@pytest.mark.parametrize(
+    ("names", "times", "leaves", "is_storm"),
+    [
+        ("abcdef", 1, "member_left", False),  # a deployment
+        ("abcdef", 2, "member_left", False),
+        ("ab", 3, "member_left", True),  # again and again
+        ("aaaaaa", 1, "member_left", False),  # a deployment of processes that share a client id
+        ("abcdef", 1, "unsubscribed", False),
+        ("abcdef", 1, "session_timeout", True),
+    ],
+)
+def test_who_leaves_and_comes_back_makes_no_storm_unless_again_and_again(
+    names: str, times: int, leaves: str, is_storm: bool
+) -> None:
+    steps = [step for name in names * times for step in ((leaves, name), ("member_joined", name))]
+    members = [Member(f"{name}~{number}", name) for number, name in enumerate(names)]
+    history = triggered(rebalances(*range(len(steps)), members=members), *steps)
+    assert len(of_kind("rebalance_storm", history)) == is_storm
+
+
 @pytest.mark.parametrize(("count", "severity"), [(6, Severity.CRITICAL), (5, Severity.WARNING)])
 def test_poll_timeouts_as_many_as_make_a_storm_are_critical(count: int, severity: str) -> None:
     history = rebalances(*range(count), trigger="poll_timeout", trigger_client_id="a")

@@ -152,6 +152,36 @@ def test_members_that_nobody_misses(other: Row) -> None:
     assert found(**tables(C1, other)) == []
 
 
+def settled_group(**given: Any) -> dict[str, Any]:
+    """The same two members in a capture that has no rebalance of their group."""
+    says: Row = {"group_id": "shop", "request": '{"groupId": "shop", "groupInstanceId": null}'} | given
+    goes_on = heartbeats("c1", LASTS, group_id="shop", request='{"groupInstanceId": "i-1"}')
+    return tables(rebalances=[], exchanges=[*goes_on, *heartbeats("c2", LAST, 2, **says)])
+
+
+def test_a_group_that_does_not_rebalance_in_the_capture_is_known_by_heartbeats() -> None:
+    one = only(**settled_group())
+    assert (one.kind, one.severity, one.certainty, one.ended) == ("client_died", "warning", "likely", None)
+    assert names(one) == ["c2", H2, "shop"]
+    assert one.headline == (
+        f"c2 ({H2}) ended without leaving at {clock(at(LAST + 1))}, and group shop still waits for it at the end"
+    )
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"request": '{"groupId": "shop", "groupInstanceId": "i-2"}'},  # another one may have taken its place
+        {"request": None},  # nor is it known that it is none of these
+        {"group_id": "pay"},  # nobody else is heard of that group
+        {"group_id": None},
+        {"error": "UNKNOWN_MEMBER_ID"},
+    ],
+)
+def test_of_heartbeats_alone_only_dynamic_members_are_missed_by_those_that_go_on(given: Row) -> None:
+    assert found(**settled_group(**given)) == []
+
+
 def test_only_members_of_the_latest_generation_count() -> None:
     later = rebalance("member_left", 4, 100, members=[C1])
     assert found(**tables(rebalances=[*tables()["rebalances"], later])) == []

@@ -37,6 +37,21 @@ def test_members_that_leave_and_come_back_in_turn_are_a_deployment() -> None:
     assert "c1, c2 left in an orderly way and came back; 4 rebalances" in one.headline
 
 
+@pytest.mark.parametrize(
+    ("protocol", "advice"),
+    [
+        ("classic", "Static membership"),
+        ("consumer", "Static membership"),
+        ("connect", "Nothing, if this was planned. A worker that is back within scheduled.rebalance.max.delay.ms"),
+        ("share", "Nothing, if this was planned."),
+        ("streams", "Nothing, if this was planned."),
+    ],
+)
+def test_static_membership_is_advised_where_there_is_any(protocol: str, advice: str) -> None:
+    rows = [row | {"protocol": protocol} for row in [*turn("c1", 1, 10, 20), *turn("c2", 3, 30, 40)]]
+    assert only(rebalances=rows).advice.startswith(advice)
+
+
 @pytest.mark.parametrize("back", [30 + threshold("one_trouble"), 30.1 + threshold("one_trouble")])
 def test_each_has_to_be_back_within_a_minute(back: float) -> None:
     rows = [*turn("c1", 1, 10, 20), *turn("c2", 3, 30, back)]
@@ -113,6 +128,19 @@ def test_as_many_others_come_instead() -> None:
     ]
 
 
+def timed(rows: list[Row], *times: float) -> list[Row]:
+    """The same rebalances at these times."""
+    return [row | {"started": at(time), "stable": at(time + 1)} for row, time in zip(rows, times, strict=True)]
+
+
+def test_how_a_group_grows_and_ends_is_no_part_of_a_deployment() -> None:
+    grows = ("a", "ab", "abx", "bx", "bxy", "xy", "xyz", "xyzu", "yzu", "zu", "u")
+    rows = timed(steps(*grows), 0, 0.5, 10, 14, 17, 21, 24, 24.5, 32, 32.5, 33)
+    one = only(rebalances=rows, connections=[connection(1)])
+    assert f": a, b ({H1}) left, and x, y ({H1}) came instead; 4 rebalances" in one.headline
+    assert (seconds(one.started), seconds(one.ended)) == (10, 22)
+
+
 @pytest.mark.parametrize(
     ("rows", "told"),
     [
@@ -157,3 +185,41 @@ def test_members_that_are_started_again_and_again_are_no_deployment() -> None:
     connections = [connection(100 + place, client_id=name, opened=time + 1) for place, (time, name) in enumerate(times)]
     looping = found(rebalances=rows, group_events=events, connections=connections)
     assert {one.kind for one in looping} == {"client_restarting"}
+
+
+def took_over(time: float, name: str) -> Row:
+    """A process that comes with the instance id of another."""
+    detail = f"its instance id was that of {name}-old"
+    return group_event("replaced", time, client_id=name, client=H1, detail=detail)
+
+
+def test_static_members_whose_processes_are_replaced_in_turn_are_a_deployment() -> None:
+    one = only(group_events=[took_over(10, "c1"), took_over(30, "c2")], connections=[connection(1)])
+    assert (one.kind, one.severity, one.certainty) == ("client_deploy", "info", "likely")
+    assert names(one) == ["shop", "c1", H1, "c2"]
+    assert (seconds(one.started), seconds(one.ended), one.rebalances) == (10, 30, frozenset())
+    assert "c1, c2 took over from processes with the same instance ids, without a rebalance" in one.headline
+    assert one.evidence[0].text == "c1 joined: its instance id was that of c1-old"
+
+
+@pytest.mark.parametrize(
+    ("rows", "told"),
+    [
+        ([took_over(10, "c1"), took_over(610, "c2")], True),
+        ([took_over(10, "c1"), took_over(611, "c2")], False),
+        ([took_over(10, "c1"), took_over(30, "c1")], False),  # one alone may have its own reason
+        ([took_over(10, "c1"), took_over(20, "c1"), took_over(30, "c2"), took_over(40, "c1")], False),
+        ([took_over(10, "c1"), took_over(20, "c1"), took_over(30, "c2")], True),
+        ([took_over(10, "c1"), took_over(30, "c2"), group_event("fenced", 31, client_id="c1")], False),
+        ([took_over(10, "c1"), took_over(30, "c2"), group_event("fenced", 31, "pay", client_id="c1")], True),
+    ],
+)
+def test_who_comes_late_again_and_again_or_fences_another_is_not_deployed(rows: list[Row], told: bool) -> None:
+    assert bool(found(group_events=rows)) == told
+
+
+@pytest.mark.parametrize(("started", "told"), [(8.9, True), (9.5, False), (10.1, True)])
+def test_what_rebalances_tell_is_not_told_again(started: float, told: bool) -> None:
+    """A rebalance takes a second."""
+    rows = [rebalance("static_member_replaced", 2, started, trigger_client_id="c1")]
+    assert bool(found(rebalances=rows, group_events=[took_over(10, "c1"), took_over(30, "c2")])) == told

@@ -72,6 +72,95 @@ def test_a_process_that_ends_has_its_connections_closed_by_its_kernel(
         assert one.evidence[-1].packet == 1
 
 
+def test_what_a_lost_worker_of_connect_ran_is_missed_until_it_is_given_out() -> None:
+    work = [{"partition": name, "since": at(30), "ms": 22_000.0} for name in ("connector:src", "task:src-0")]
+    given_out = [
+        rebalance("scheduled_delay", 6, 52, unowned=work, unowned_ms=22_000.0),
+        rebalance("scheduled_delay", 7, 99, unowned=work, unowned_ms=50_000.0),
+    ]
+    (one,) = lost(LOST, *given_out)
+    assert one.headline.endswith("; 2 rebalances; nobody ran connector:src · task:src 0 for up to 22.0 s")
+    assert one.rebalances == {("shop", 5), ("shop", 6)}
+    (one,) = lost(LOST | {"unowned": [{"partition": "t-0", "since": at(30), "ms": 9.0}], "unowned_ms": 9.0}, *given_out)
+    assert "nobody read or ran connector:src · t 0 · task:src 0 for up to 22.0 s" in one.headline
+
+
+ENDS_SESSION = '{"maxWaitMs": 500, "sessionId": 77, "sessionEpoch": -1, "topics": []}'
+
+
+def ends_session(connection: int = 1, time: float = 31, request: str = ENDS_SESSION, **given: Any) -> Row:
+    """A fetch by which a client that is closed ends its session."""
+    return exchange(9, "Fetch", time, time + 0.1, api_key=1, connection=connection, request=request, **given)
+
+
+@pytest.mark.parametrize(
+    ("row", "closed"),
+    [
+        (ends_session(), True),
+        (ends_session(request=ENDS_SESSION.replace("77", "-77")), True),
+        (ends_session(request=ENDS_SESSION.replace("77", "0")), False),  # it never had one
+        (ends_session(request=ENDS_SESSION.replace("-1", "4")), False),
+        (ends_session(connection=2), False),
+        (ends_session(time=29.9), False),  # it went on
+        (ends_session(client_id="c2"), False),
+        (ends_session(request='{"sessionId"'), False),
+    ],
+)
+def test_a_client_that_ends_its_fetch_sessions_was_closed(row: Row, closed: bool) -> None:
+    (one,) = lost(connections=[connection(1, opened=1, closed=32, how_closed="fin")], exchanges=[row])
+    assert (one.kind, one.severity) == ("client_died", "warning")
+    assert ("c1 (10.0.1.1) was closed without leaving" in one.headline) == closed
+    assert one.advice.startswith("Nothing, if it was stopped on purpose") == closed
+    assert (one.evidence[-1].packet == 9) == closed
+
+
+def closings(*starts: float, back: bool = True) -> list[Incident]:
+    """Members that are closed one after the other, on hosts of their own, and start anew before their sessions end."""
+    names = [f"s{number}" for number, _ in enumerate(starts)]
+    silent = [
+        group_event("silence_begun", start, member_id=f"{name}-id", client_id=name, client=f"10.0.1.{number}")
+        for number, (name, start) in enumerate(zip(names, starts, strict=True))
+    ]
+    ended = [
+        connection(number, f"10.0.1.{number}", client_id=name, opened=1, closed=start + 1, how_closed="fin")
+        for number, (name, start) in enumerate(zip(names, starts, strict=True))
+    ]
+    expired = [
+        {"trigger": "session_timeout", "client_id": name, "at": at(start + 9), "packet": 3}
+        for name, start in zip(names, starts, strict=True)
+    ]
+    rows = [
+        rebalance("member_joined", 5 + number, start + 6, trigger_client_id=name if back else "x", contributing=[also])
+        for number, (name, start, also) in enumerate(zip(names, starts, expired, strict=True))
+    ]
+    fetches = [
+        ends_session(number, start, client_id=name)
+        for number, (name, start) in enumerate(zip(names, starts, strict=True))
+    ]
+    return found(rebalances=rows, group_events=silent, connections=ended, exchanges=fetches)
+
+
+def test_members_that_are_closed_in_turn_and_come_back_are_deployed() -> None:
+    (one,) = closings(30, 60, 660)
+    assert (one.kind, one.severity) == ("client_deploy", "info")
+    assert one.headline.startswith(
+        "s0, s1, s2 (10.0.1.0, 10.0.1.1, 10.0.1.2) were closed without leaving one after the"
+    )
+    assert "and were taken out of group shop, and came back; 3 rebalances" in one.headline
+
+
+def test_one_that_is_closed_and_comes_back_was_restarted() -> None:
+    (one,) = closings(30)
+    assert (one.kind, one.severity) == ("client_died", "info")
+    assert "it was back at" in one.headline
+    assert [(one.kind, one.severity) for one in closings(30, 661)] == [("client_died", "info")] * 2
+
+
+def test_members_that_are_closed_and_stay_away_may_be_missed() -> None:
+    (one,) = closings(30, 60, back=False)
+    assert (one.kind, one.severity) == ("client_died", "warning")
+
+
 @pytest.mark.parametrize(("lost_again", "kind"), [(0, "client_frozen"), (1, "client_unreachable")])
 def test_one_that_goes_on_with_its_connections_as_if_nothing_had_been_stood_still(lost_again: int, kind: str) -> None:
     again = health(1, "client", [45], [45], timeout_retransmits=lost_again)

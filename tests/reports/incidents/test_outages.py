@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from kafkascope.reports.columns.words import clock
 from kafkascope.reports.incidents.outages import outages
 from kafkascope.reports.vocabulary.thresholds import threshold
 from tests.reports.incidents.tables_of import (
@@ -14,7 +15,9 @@ from tests.reports.incidents.tables_of import (
     BROKERS,
     GONE,
     HELD,
+    LASTS,
     Row,
+    at,
     connection,
     error,
     event,
@@ -55,10 +58,27 @@ def test_a_broker_whose_connections_end_and_that_refuses_connects_is_down() -> N
     ]
 
 
+@pytest.mark.parametrize(
+    ("tried", "back"),
+    [
+        (LASTS - threshold("awaited"), "has not come back"),
+        (LASTS - threshold("awaited") - 0.1, f"nobody tried it after {clock(at(LASTS - 10.1))}"),
+    ],
+)
+def test_whether_a_broker_is_back_is_known_by_who_tries_to_reach_it(tried: float, back: str) -> None:
+    failed = [
+        connection(90 + n, broker=B2, client_id=None, opened=opened, connect="refused", protocol=None)
+        for n, opened in enumerate((tried - 50, tried))
+    ]
+    (one,) = told(silence(B2, 10, None, refused=5, **GONE), connections=failed)
+    assert (one.kind, one.ended) == ("broker_down", None)
+    assert f" and {back};" in one.headline
+
+
 def test_one_that_does_not_come_back_has_no_end() -> None:
     (one,) = told(silence(B2, 10, None, unanswered=5, **GONE))
     assert (one.kind, one.certainty, one.ended) == ("broker_down", "likely", None)
-    assert "has not come back" in one.headline
+    assert f"and nobody tried it after {clock(at(10))}" in one.headline
     assert "its host is off, or cut off" in one.evidence[1].text
 
 

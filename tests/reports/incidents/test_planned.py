@@ -11,6 +11,7 @@ from tests.reports.incidents.tables_of import (
     B1,
     B2,
     H1,
+    H2,
     Row,
     connection,
     error,
@@ -133,6 +134,34 @@ def test_records_of_a_topic_that_is_made_anew_are_not_read_again(deleted: float,
     )
     assert one.rebalances == {("shop", 4)}
     assert ("14 records were read again" in one.headline) == told
+
+
+PURGE = '{"topics": [{"name": "shop-counts-repartition", "partitions": []}]}'
+
+
+@pytest.mark.parametrize(
+    ("api", "request_text", "host", "told"),
+    [
+        ("DeleteRecords", PURGE, H1, False),
+        ("CreateTopics", '{"topics": [{"name": "shop-counts-changelog"}]}', H1, False),
+        ("DeleteTopics", '{"topicNames": ["shop-counts-changelog"]}', H1, True),  # a tool that resets applications
+        ("DeleteRecords", PURGE, H2, True),  # nobody of the application is there
+        ("DeleteRecords", PURGE.replace("shop-", "pay-"), H1, True),
+        ("DeleteRecords", PURGE.replace("-repartition", ""), H1, True),
+        ("DeleteRecords", '{"topics": []}', H1, True),
+    ],
+)
+@pytest.mark.parametrize(
+    "of_streams", [{"protocol": "streams"}, {"members": [member("c1") | {"assignors": ["stream"]}]}]
+)
+def test_what_streams_does_to_its_internal_topics_is_no_administrators_work(
+    api: str, request_text: str, host: str, told: bool, of_streams: Row
+) -> None:
+    joined = rebalance("member_joined", 1, 5, **{"members": [member("c1")], **of_streams})
+    rows = [exchange(1, api, 10, 10.1, client_id="c1-admin", request=request_text)]
+    tables = {"exchanges": rows, "connections": [connection(1, host, client_id="c1-admin")]}
+    assert bool(found(rebalances=[joined], **tables)) == told
+    assert found(rebalances=[joined | {"protocol": "classic", "members": [member("c1")]}], **tables)
 
 
 def test_what_was_refused_or_not_answered_changed_nothing_that_is_known() -> None:

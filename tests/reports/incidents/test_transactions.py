@@ -86,7 +86,7 @@ def test_a_commit_that_comes_when_the_coordinator_had_aborted(rows: list[Row], t
     incidents = found(exchanges=rows, error_histogram=[REFUSED])
     assert [one.kind for one in incidents] == ["hung_transaction"] * told
     if told:
-        assert "c1 left transaction tx open for 30.1 s" in incidents[0].headline
+        assert "c1 did not end transaction tx for 30.1 s" in incidents[0].headline
         assert [seen.packet for seen in incidents[0].evidence] == [2, 4]
 
 
@@ -183,7 +183,7 @@ def test_a_transaction_holds_back_what_lies_behind_its_records_until_its_coordin
         exchanges=transaction(50),
         error_histogram=[error("INVALID_TXN_STATE", "EndTxn", 50, 51)],
     )
-    (one,) = (each for each in incidents if "left transaction tx open for 40.1 s" in each.headline)
+    (one,) = (each for each in incidents if "did not end transaction tx for 40.1 s" in each.headline)
     assert [(each.text, each.duration_ms) for each in one.effects] == (
         [] if ms is None else [(f"orders 0 held back for at least {duration(ms)}", ms)]
     )

@@ -8,6 +8,7 @@ import pytest
 
 from kafkascope.reports.groups.classic.facts import facts_of
 from kafkascope.reports.groups.classic.generations import Generation, generations_of
+from kafkascope.reports.groups.classic.history import classic
 from tests.reports.groups.group_logs import MS, START, Conversation, changed, subscription
 
 SHARES = {"a~1": {"t": [0, 1]}, "b~1": {"t": [2, 3]}}
@@ -45,7 +46,7 @@ def test_a_generation_is_not_known_whole_without_the_leader() -> None:
     said.join(1, "c~1", generation=1, leader="a~1", took=9)
     said.sync(20, "b~1", 1, {"t": [0]})
     found = only_one(said)
-    assert (found.members, found.complete, found.leader) == (["b~1", "c~1"], False, "a~1")
+    assert (found.members, found.complete, found.leader) == (["a~1", "b~1", "c~1"], False, "a~1")
     assert (found.assigned, found.leader_sync) == ({"b~1": ["t-0"]}, None)
 
 
@@ -246,3 +247,15 @@ def test_what_a_worker_has_builds_on_what_it_held(
     generation(1_000, 2, [9])
     found = lives_of(said)[-1][-1]
     assert found.assigned["b~1"] == [f"task:c-{task}" for task in has]
+
+
+@pytest.mark.parametrize("before", [True, False])
+def test_who_joins_a_generation_that_was_there_did_not_form_it(before: bool) -> None:
+    """A static member that takes its place again is answered at once, with the generation that there is."""
+    said = Conversation()
+    said.heartbeat(0 if before else 2_000, "b~1", 4)
+    said.join(1_000, "a~2", new=True, instance="i", generation=4, leader="b~1", took=2)
+    found = only_one(said)
+    assert (found.only_named, found.formed) == (before, START + (0 if before else 1_002) * MS)
+    assert found.members == ["a~2", "b~1"]
+    assert [each.to_generation for each in classic(said.log()).rebalances] == ([] if before else [4])

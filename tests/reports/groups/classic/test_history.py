@@ -842,6 +842,25 @@ def test_a_generation_whose_assignment_nobody_got_changed_no_owner() -> None:
     assert found[3].moved == ["t-1"]
 
 
+@pytest.mark.parametrize(("protocol", "since"), [("connect", 5_000), ("consumer", None)])
+def test_what_connect_gives_out_after_a_delay_nobody_owned_meanwhile(protocol: str, since: float | None) -> None:
+    said = Conversation()
+    said.join(0, "a~1", generation=1, members={"a~1": {}, "b~1": {}}, took=1_000)
+    said.join(10, "b~1", generation=1, leader="a~1", took=990)
+    said.synced(1_010, 1, {"a~1": {"t": [0]}, "b~1": {"t": [1]}})
+    said.leave(5_000, "b~1")
+    for at, number, share in ((6_000, 2, [0]), (9_000, 3, [0, 1]), (12_000, 4, [0, 1])):
+        said.join(at, "a~1", generation=number, members={"a~1": {}}, owned={"t": [0]})
+        said.sync(at + 10, "a~1", number, {"t": share}, {"a~1": {"t": share}})
+    for message in said.messages:
+        if message.api == "JoinGroup":
+            message.response["protocolType"] = protocol
+    _, found = history_of(said)
+    of_b = [unowned(found[number]).get("t-1") for number in (2, 3, 4)]
+    assert of_b[:2] == [None, since and (since, 4_011)]
+    assert of_b[2] is None or of_b[2][0] == 12_000
+
+
 @pytest.mark.parametrize("protocol", ["connect", "classic"])
 def test_a_generation_that_is_inferred_is_of_the_protocol_of_the_one_before(protocol: str) -> None:
     said = Conversation()
@@ -907,4 +926,4 @@ def test_the_instance_id_of_a_member_is_known_without_the_leaders_list() -> None
     said = Conversation()
     said.join(0, "b~1", new=True, instance="two", generation=1, leader="a~1")
     _, found = history_of(said)
-    assert [(each.member_id, each.instance_id) for each in found[1].members] == [("b~1", "two")]
+    assert [(each.member_id, each.instance_id) for each in found[1].members] == [("a~1", None), ("b~1", "two")]

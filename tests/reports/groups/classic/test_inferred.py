@@ -142,15 +142,22 @@ def test_a_group_is_empty_when_who_asked_to_join_has_left_as_well() -> None:
     assert (found.trigger, found.trigger_client_id, found.certainty) == ("member_left", "a", Certainty.CERTAIN)
 
 
-@pytest.mark.parametrize(("leaves", "stable"), [(True, 12_000), (False, None)])
+@pytest.mark.parametrize(("leaves", "stable"), [(True, [START + 12_000 * MS]), (False, [])])
 def test_a_group_of_which_not_all_members_are_known_is_empty_only_if_the_last_one_said_so(
-    leaves: bool, stable: int | None
+    leaves: bool, stable: list[int]
 ) -> None:
-    said = without(two_members(), "a")
+    said = Conversation()
+    said.heartbeat(1_000, "b~1", 4)
     if leaves:
         said.leave(12_000, "b~1")
-    found = inferred(until(said, 60_000))
-    assert [each.stable for each in found] == ([] if stable is None else [START + stable * MS])
+    assert [each.stable for each in inferred(until(said, 60_000))] == stable
+
+
+def test_a_leader_of_which_others_were_told_is_still_there_when_they_have_left() -> None:
+    said = without(two_members(), "a")
+    said.leave(12_000, "b~1")
+    (found,) = inferred(until(said, 60_000))
+    assert (found.trigger_client_id, found.stable, found.members) == ("b", None, [])
 
 
 @pytest.mark.parametrize(

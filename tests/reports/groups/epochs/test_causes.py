@@ -451,6 +451,33 @@ def test_a_pattern_gives_partitions_of_a_topic_of_which_its_member_had_none(rege
         assert said(fourth) == [("topic_partitions_changed", 0.4, 1000, text)]
 
 
+@pytest.mark.parametrize(
+    ("regex", "before", "later", "trigger"),
+    [
+        ("t.*", [], 1000, "member_joined"),
+        (None, [], 1000, "topic_partitions_changed"),
+        ("t.*", [], 2002, "topic_partitions_changed"),  # a topic that came into being meanwhile
+        ("t.*", [0], 1000, "topic_partitions_changed"),  # the pattern had been looked up before it was answered
+    ],
+)
+def test_topics_of_a_pattern_are_looked_up_when_its_member_has_joined(
+    regex: str | None, before: list[int], later: int, trigger: str
+) -> None:
+    talk = Epochs()
+    talk.beat(0, "a", 0, 1, given={"u": before}, regex=regex)
+    talk.beat(later, "a", 1)
+    talk.beat(later + 500, "a", 1, 2, given={"u": before, "t": [0, 1]})
+    talk.beat(9000, "a", 2)
+    first, second = (of(epochs(talk.log()))[number] for number in (1, 2))
+    assert second.trigger == trigger
+    if trigger == "member_joined":
+        assert said(second) == [(trigger, 0.7, 1, "a had joined with the pattern t.*, and t was found for it")]
+        assert (second.trigger_client_id, second.certainty) == ("a", "likely")
+        text = "topics of that pattern that came into being then would look the same"
+        assert [each[:1] + each[3:] for each in rejected(second)] == [("topic_partitions_changed", text)]
+        assert first.contributing == []
+
+
 def test_a_topic_of_which_nobody_has_partitions_any_more_was_deleted() -> None:
     talk = Epochs()
     talk.beat(0, "a", 0, 1, given={"t": [0, 1], "u": [0]}, topics=["t", "u"])

@@ -368,3 +368,18 @@ def test_a_partition_that_two_members_have_is_owned_until_both_have_given_it_up(
     assert [(number, ms(each.since), each.ms) for number in (2, 3) for each in found[number].unowned] == [
         (3, 3000, 1001.0)
     ]
+
+
+@pytest.mark.parametrize(
+    ("given", "stable"), [([0, 1], START + 2000 * MS), ([2, 3], None), ({"t": [0, 1], "u": [1]}, None)]
+)
+def test_who_lacks_numbers_of_a_topic_is_not_alone_in_its_group(
+    given: list[int] | dict[str, list[int]], stable: int | None
+) -> None:
+    talk = Epochs()
+    talk.beat(0, "a", 0, 1, given=given)
+    talk.beat(1000, "a", 1)
+    talk.beat(2000, "a", -1)
+    second = of(epochs(talk.log()))[2]
+    assert (second.trigger, second.members, second.stable) == ("member_left", [], stable)
+    assert second.certainty == ("certain" if stable else "likely")
