@@ -103,10 +103,13 @@ def _ended_sessions(signs: Signs, losses: Sequence[Loss]) -> dict[int, tuple[int
         & pc.field("client_id").isin(names)
         & (pc.field("requested") >= moment(min(loss.since for loss in losses)))
         & (pc.field("requested") < moment(max(loss.expelled for loss in losses)))
-        & pc.match_substring_regex(pc.field("request"), _ENDS_SESSION)
     )
-    rows = signs.rows("exchanges", ("connection", "requested", "request_packet"), where)
-    return {row["connection"]: (row["requested"], row["request_packet"]) for row in rows}
+    found: dict[int, tuple[int, int]] = {}
+    for batch in signs.batches("exchanges", ("connection", "requested", "request_packet", "request"), where):
+        ends = batch.filter(pc.match_substring_regex(batch["request"], _ENDS_SESSION))  # of few rows: it takes long
+        for row in ends.drop_columns(["request"]).to_pylist():
+            found[row["connection"]] = row["requested"], row["request_packet"]
+    return found
 
 
 def _closed(

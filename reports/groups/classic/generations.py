@@ -48,9 +48,8 @@ class Generation:
         if self.listed is not None:
             return sorted(self.listed)
         given = set(self.allocations) if self.leader_sync is not None else set()
-        leader = (
-            {self.leader} if self.leader else set()
-        )  # every answer names it, though its own traffic may pass elsewhere
+        # Every answer names the leader, of which the capture may have nothing else.
+        leader = {self.leader} if self.leader else set()
         return sorted((set(self.joins) | given | self.named | leader) - set(self.replaced))
 
     @property
