@@ -180,7 +180,7 @@ def test_links_lead_deep_into_the_page(opened: Opened, troubled: Path, width: in
 def test_without_an_incident_the_page_says_that_nothing_is_wrong(opened: Opened, tmp_path: Path) -> None:
     none = {"incidents": ds.dataset(INCIDENTS.empty_table())}
     view = opened(written(tmp_path, page(answers(everything() | none, SUMMARY))))
-    expect(view.locator("#incidents")).to_contain_text("No incident is seen in this capture")
+    expect(view.locator("#incidents")).to_contain_text("No trouble is seen in this capture")
     expect(view.locator("#incidents")).to_contain_text(
         "and 3 findings more; it cannot show what 3 connections with TLS"
     )
