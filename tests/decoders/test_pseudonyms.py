@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 from kafkascope.decoders.pseudonyms import Pseudonyms
 
 MADE = Pseudonyms("key")
+# Those that are IPv4 mapped are written in several ways, of other lengths: as texts they need not stay addresses.
+written_in_one_way = st.ip_addresses().filter(lambda one: one.version == 4 or one.ipv4_mapped is None)
 
 
 @given(st.text(max_size=40))
@@ -52,7 +54,7 @@ def test_an_address_in_a_text_is_the_same_address() -> None:
     assert MADE.name("/10.0.0.1:9092").startswith("/" + MADE.name("10.0.0.1") + ":")
 
 
-@given(st.ip_addresses(), st.ip_addresses())
+@given(written_in_one_way, written_in_one_way)
 @example(ip_address("127.0.0.1"), ip_address("127.9.9.9"))
 @example(ip_address("::1"), ip_address("::2"))
 def test_only_what_is_of_a_host_itself_becomes_that(
