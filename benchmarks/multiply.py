@@ -14,6 +14,7 @@ kafkascope look at them.
 from __future__ import annotations
 
 import gzip
+import shutil
 import struct
 import sys
 from pathlib import Path
@@ -100,5 +101,7 @@ def laid_out(packets: list[bytes]) -> tuple[NDArray[np.uint8], NDArray[np.int64]
 
 if __name__ == "__main__":
     source, size, target = Path(sys.argv[1]), int(sys.argv[2]) * 1_000_000, Path(sys.argv[3])
+    if size > shutil.disk_usage(target.parent).free:
+        raise SystemExit(f"{target}: there is no room for {size:,} bytes; the size is given in megabytes")
     made = multiply(source, size, target) if len(sys.argv) == 4 else lengthen(source, int(sys.argv[4]), size, target)
     print(made, "copies")
