@@ -199,7 +199,7 @@ def _replacements(
     have come and gone besides, as it grows or ends.
     """
     found: list[tuple[float, int, int]] = []
-    sizes = [len(members) for members in present[: last + 1]]
+    sizes = {place: len(present[place]) for place in range(first, last + 1)}
     for begin in range(first, last):
         least = most = size = sizes[begin]
         for end in range(begin + 1, min(begin + _MOST_STEPS, last) + 1):

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import sys
+from typing import Any
+
 import pytest
 
+from kafkascope.reports.incidents import deployments
 from kafkascope.reports.vocabulary.thresholds import threshold
 from tests.reports.incidents.tables_of import (
     H1,
@@ -223,3 +227,21 @@ def test_what_rebalances_tell_is_not_told_again(started: float, told: bool) -> N
     """A rebalance takes a second."""
     rows = [rebalance("static_member_replaced", 2, started, trigger_client_id="c1")]
     assert bool(found(rebalances=rows, group_events=[took_over(10, "c1"), took_over(30, "c2")])) == told
+
+
+class Looked(list[set[tuple[str, str]]]):
+    """Members of generations, and the first place that was looked at."""
+
+    first = sys.maxsize
+
+    def __getitem__(self, place: Any) -> Any:
+        self.first = min(self.first, (place.start or 0) if isinstance(place, slice) else place)
+        return super().__getitem__(place)
+
+
+def test_generations_before_a_run_are_not_looked_at_for_it() -> None:
+    """Or thousands of runs would take as many times as long as there are generations."""
+    present = Looked([{("a", H1), ("b", H1)}, {("c", H1), ("d", H1)}] * 500)
+    rows = [{"started": at(second)} for second in range(1000)]
+    assert deployments._replacements(rows, present, 990, 999)
+    assert present.first == 990
