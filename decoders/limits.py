@@ -1,7 +1,8 @@
 """What is held, read and shown at most: every bound that users may move, with its default and its reason.
 
 A packet may come from anybody, and a capture may be of any size, so memory must not grow with what packets claim.
-Where a limit is reached something is left out, which is told as an issue that names the limit (`Limits.option`).
+Where a limit is reached something is left out, which is told as an issue that names the limit (`Limits.option`); but
+for `Limits.run_bytes`, where what follows goes elsewhere.
 """
 
 from __future__ import annotations
@@ -53,9 +54,15 @@ class Limits:
     )
     label_sets: int = _limit(1_000, "label sets of a metric of --metrics; what would be more counts as (others)")
     rows: int = _limit(200, "names of a kind that --top counts apart; what would be more counts as (others)")
+    run_bytes: int = _limit(
+        1 << 30,
+        "of rows, in memory, of a run of watch or sniff --tables; another run follows in the same OUT",
+        least=1 << 10,
+    )
     page_rows: int = _limit(
         10_000, "rebalances that the report shows, of the groups with the costliest, and twice as many events"
     )
+    page_runs: int = _limit(20, "runs of an OUT that the report shows, the latest")
 
     @classmethod
     def of(cls, settings: Iterable[str]) -> Limits:

@@ -3,7 +3,8 @@
 OUT is all that is kept. Its `summary.json` names the files that are in it, with their digests, and `Output.commit` puts
 tables and summary in place as a whole. So whoever starts again, after whatever end, knows what OUT has: if the files of
 its last run are all still there, that run is made anew, of these and all that came since; if some are gone, as `-W`
-has it, the run stays as it is and what came since is a run of its own. No file is in two runs.
+has it, the run stays as it is and what came since is a run of its own. So it is if the run goes on from another one: of
+its own files alone less would be known. No file is in two runs.
 """
 
 from __future__ import annotations
@@ -16,15 +17,13 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import replace
 
-from kafkascope.decoders.characters import safe_text
-from kafkascope.engine import Engine, EngineOptions
+from kafkascope.engine import Engine, EngineOptions, Tables
 from kafkascope.in_process import InThisProcess
 from kafkascope.interrupts import Interrupted, stoppable
 from kafkascope.out.output import PLAIN, Layout, Output, OutputError, Part
 from kafkascope.out.pipeline import Analysis, AnalysisError, Written, check, fill
-from kafkascope.out.renewal import Hold, KeptRows
+from kafkascope.out.renewal import Hold, IssuesOfRuns, KeptRows, line
 from kafkascope.program import INCOMPLETE, WRONG_USE, Remark
-from kafkascope.reports.columns.text import counted
 from kafkascope.reports.measures.summary import Summary, capture_name
 from kafkascope.rotation import Next, Rotation, Seen, gone, lack_names, listing, named
 from kafkascope.sniffer.columns import NO_TIME, Packets
@@ -140,6 +139,11 @@ class Watch:
                     f"{named(lost)}: not there any more, so run {last} in {self._out} stays as it is, and files that "
                     "are not in it become a run of their own; what goes on from one to the other is told in two parts"
                 )
+            elif of_last and of_last[0].first_packet > 1:
+                self._say(
+                    f"{self._out}: run {last} goes on from the one before it, so it stays as it is, and files that are "
+                    "not in it become a run of their own; what goes on from one to the other is told in two parts"
+                )
             elif of_last:
                 self._instead_of, self._due = {last}, files.pop(last)
         for file in (file for of_run in files.values() for file in of_run):
@@ -159,6 +163,8 @@ class Watch:
             self._rotation.pass_over(found.seen)
             return
         if not found.goes_on:
+            if self._taken.rows.is_full and not self._due:
+                self._end_run()
             if missing := self._rotation.missing(path):
                 self._note(Issue("file_missing", missing, file=origin_name(path)))
             if found.first_time < self._taken.latest:
@@ -169,6 +175,14 @@ class Watch:
         self._rotation.take(found, self._taken.files[-1])
         self._due = gone(self._due, [found.seen])
         self._is_renewed = False
+
+    def _end_run(self) -> None:
+        """Put the run into OUT for the last time, and begin another one, in which all that is still open goes on."""
+        self._taken.end_run()
+        self._is_renewed = False
+        self.renew()
+        self._taken.begin_run()
+        self._instead_of = set()
 
     def _note(self, issue: Issue) -> None:
         self._taken.note(issue)
@@ -182,7 +196,7 @@ class Watch:
 
 
 class Taken:
-    """The engine that goes on from file to file, and the rows that are complete, as parts on disk."""
+    """The engine that goes on from file to file, and a run: its files, and its complete rows, as parts on disk."""
 
     def __init__(self, options: EngineOptions) -> None:
         """Raises SourceError if a key log cannot be read."""
@@ -191,19 +205,36 @@ class Taken:
         self._secrets: Secrets | None = None
         if options.session.key_logs:
             self._read_secrets()
-        self.rows = KeptRows(options)
+        self.latest = NO_TIME  # of all packets taken
+        self._engine: Engine | None = None
+        self._next = 1  # number of the packet that comes next
+        self._issues_of_runs = IssuesOfRuns()
+        self.begin_run()
+
+    def begin_run(self) -> None:
+        """Begin a run without files, with all that is still open."""
+        engine = self._engine
+        self._issues_of_runs.end_run(() if engine is None else IssueLog(engine.issues))
+        self._copies_before = 0 if engine is None else engine.copies
+        self.rows = KeptRows(self.options)
         self.other: Counter[str] = Counter()  # packets that were not TCP, by kind
         self.files: list[CapturedFile] = []
         self.paths: list[str] = []  # of the same
-        self.latest = NO_TIME  # of all packets taken
-        self._engine: Engine | None = None
+        self._is_over = False
         self._issues = IssueLog()
         self._of_last: list[Issue] = []  # of the last file, which are others if it goes on
-        self._next = 1  # number of the packet that comes next
 
     def open(self, path: str, *, goes_on: bool) -> FileReader:
         """Open the file that is to be taken; raises SourceError."""
         return FileReader(path, self.files[-1].first_packet if goes_on else self._next)
+
+    def end_run(self) -> None:
+        """Nothing more comes to the run: the rows of what is still open are of the next one."""
+        if self._engine is not None:
+            with self.rows.next_part() as writer:
+                self.rows.write(writer, self._engine.rest_of_views())
+                self.rows.keep(writer)
+        self._is_over = True
 
     def take(self, reader: FileReader, *, goes_on: bool) -> list[Issue]:
         """Take the packets of a file; of one that goes on those behind the last. Returns what is wrong with it.
@@ -230,7 +261,7 @@ class Taken:
                 if self._secrets is not None:
                     self._secrets.take(reader.take_secrets())
                 for tables in engine.feed(dissected.segments):
-                    writer.write(tables)
+                    self.rows.write(writer, tables)
             captured = captured_file(path, reader.first_number, reader.packets, reader.size)
             if captured.digest != content:
                 raise changed(path, reader.size or 0)
@@ -250,10 +281,19 @@ class Taken:
         """The engine once more: what it still holds may be had of it, and this one goes on all the same."""
         return copy.deepcopy(self._engine) if self._engine is not None else Engine(self.options)
 
-    def issues(self) -> list[Issue]:
-        """What was met in files, outside of connections; that of the engine is its own."""
+    def rows_of_open(self, ended: Engine) -> Iterator[Tables]:
+        """What belongs to the run of what an engine still holds that is at its end."""
+        return iter(()) if self._is_over else ended.finish()
+
+    def copies(self, ended: Engine) -> int:
+        """Packets of the run that were captured twice."""
+        return ended.copies - self._copies_before
+
+    def issues(self, ended: Engine) -> IssueLog:
+        """What was met during the run, outside of connections."""
         of_keys = self._secrets.keys.issues() if self._secrets else ()
-        return [*of_keys, *self._issues, *self._of_last]
+        of_engine = self._issues_of_runs.of_run(IssueLog(ended.issues))
+        return IssueLog([*of_keys, *self._issues, *self._of_last, *of_engine])
 
     def close(self) -> None:
         """Remove the parts."""
@@ -290,10 +330,10 @@ class _Renewal(InThisProcess):
         rows.link(rows.parts, self.staging)
         yield Written(list(rows.parts), summary=copy.deepcopy(rows.summary), other=Counter(taken.other))
         with rows.next_part(self.staging) as writer:
-            for tables in engine.finish():
+            for tables in taken.rows_of_open(engine):
                 writer.write(tables)
             parts = writer.finish()
-        summary.copies = engine.copies
+        summary.copies = taken.copies(engine)
         summary.packets = sum(file.packets for file in taken.files) - summary.copies
         summary.captures = sorted(map(capture_name, taken.paths))
         summary.files = list(taken.files)
@@ -301,11 +341,11 @@ class _Renewal(InThisProcess):
 
     def late_issues(self) -> Iterable[Issue]:
         """What was met in files, and outside of connections."""
-        return IssueLog([*self._taken.issues(), *self._engine.issues])
+        return self._taken.issues(self._engine)
 
     def unreadable(self) -> Iterable[str]:
         """What is wrong with files that could not be read."""
-        return [issue.detail for issue in self._taken.issues() if issue.kind == "unreadable_file"]
+        return [issue.detail for issue in self._taken.issues(self._engine) if issue.kind == "unreadable_file"]
 
 
 def _from(packets: Packets, number: int) -> Packets:
@@ -362,10 +402,4 @@ def run(
 
 
 def _show(analysis: Analysis) -> None:
-    summary = analysis.summary
-    incidents = analysis.rows.get("incidents", 0)
-    print(
-        f"{safe_text(analysis.out)}: {counted(len(summary.files), 'file')} to {safe_text(summary.files[-1].file)}, "
-        f"{counted(summary.packets, 'packet')}, {counted(incidents, 'incident')}",
-        flush=True,
-    )
+    print(line(analysis), flush=True)

@@ -31,8 +31,10 @@ from kafkascope.temporary import TemporaryDirectory
 
 
 def _html(analysis: Stored, stream: TextIO, limits: Limits) -> None:
-    *earlier, last = (answers(run.tables, run.summary, limits) for run in analysis.runs())
-    stream.write(page(last, place=_name(analysis), earlier=earlier))
+    runs = analysis.runs()
+    *earlier, last = (answers(run.tables, run.summary, limits) for run in runs[-limits.page_runs :])
+    left_out = len(runs) - len(earlier) - 1
+    stream.write(page(last, place=_name(analysis), earlier=earlier, left_out=left_out))
 
 
 def _markdown(analysis: Stored, stream: TextIO, limits: Limits) -> None:

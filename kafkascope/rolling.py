@@ -2,8 +2,7 @@
 
 Rows that are complete wait as parts in a temporary directory. A renewal, in a thread beside, links them into OUT, adds
 what a copy of the engine gives as if it ended now, and understands all of it anew. So answers are about the whole run,
-nothing is in OUT twice, and whatever ends the program leaves OUT as the last renewal made it. A run with many rows is
-closed, and another one follows in the same OUT: what is still open then is among the rows of that one.
+nothing is in OUT twice, and whatever ends the program leaves OUT as the last renewal made it.
 """
 
 from __future__ import annotations
@@ -14,24 +13,20 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-from kafkascope.decoders.characters import safe_text
 from kafkascope.engine import EngineOptions, Tables
 from kafkascope.in_process import InThisProcess
 from kafkascope.out.output import Output, OutputError, Part, WriteError
 from kafkascope.out.pipeline import Analysis, AnalysisError, Written, fill
-from kafkascope.out.renewal import Hold, KeptRows
+from kafkascope.out.renewal import Hold, IssuesOfRuns, KeptRows, line
 from kafkascope.program import Remark
 from kafkascope.reading import Batch, Listening
-from kafkascope.reports.columns.text import counted
 from kafkascope.reports.measures.summary import Summary
 from kafkascope.sniffer.issues import Issue, IssueLog
 
 SHARE = 4
 """Between renewals lie so many times as long as the last one took, or more."""
-MOST_BYTES = 1 << 30
-"""Of the rows of a run: to understand those of a view, they are all held at once."""
 
 
 def renewals(
@@ -46,9 +41,9 @@ def renewals(
         with closing(Rolling(source, out, every_s, remark, clock)) as rolling:
             for batch in source.batches():
                 rolling.observe(batch)
-                yield [line(one) for one in rolling.renewed()]
+                yield [f"{line(one)}\n" for one in rolling.renewed()]
             rolling.finish()
-            yield [line(one) for one in rolling.renewed()]
+            yield [f"{line(one)}\n" for one in rolling.renewed()]
     except OutputError as error:
         raise OSError(f"{error}; whoever listens must be able to write there (--user says who)") from None
     except (AnalysisError, WriteError) as error:
@@ -72,7 +67,7 @@ class Rolling:
         self._renewed: list[Analysis] = []
         self._tells = source.incidents is None  # of incidents: nobody else does
         self._before = 0  # packets of runs that are closed
-        self._issues_before: dict[tuple[str, int | None], int] = {}  # of these: how often each was met
+        self._issues = IssuesOfRuns()
         Output(out, append=True)
         self._begun = clock()
         self._due = self._begun + every_s
@@ -81,7 +76,7 @@ class Rolling:
 
     def observe(self, batch: Batch) -> None:
         """Take in rows; begin to renew OUT if that is due."""
-        self._run.write(batch.tables)
+        self._run.observe(batch.tables)
         if self._renewal is not None and self._renewal.done():
             self._take()
         if self._renewal is None and (self._clock() >= self._due or (self._run.is_full and self._over is None)):
@@ -143,21 +138,21 @@ class Rolling:
         """The run with the rows so far; is_over: it has no more, and another one begins."""
         source, run = self._source, self._run
         if is_over:
-            run.write(source.rest_of_views())
+            run.observe(source.rest_of_views())
         run.end_part(source.packets - self._before)
         if is_over:
             self._before, self._run = source.packets, Run(source.options)
-        met, before = source.issues(), self._issues_before
+        met = source.issues()
+        issues = self._issues.of_run(met)
         if is_over:
-            self._issues_before = {(issue.kind, issue.connection): issue.count for issue in met}
-        since = (replace(one, count=one.count - before.get((one.kind, one.connection), 0)) for one in met)
+            self._issues.end_run(met)
         return State(
             run,
             is_over,
             parts=tuple(run.parts),
             summary=copy.deepcopy(run.summary),
             still_open=iter(()) if is_over else source.so_far(),
-            issues=[issue for issue in since if issue.count],
+            issues=issues,
             names=dict(source.topic_names.learned()),
         )
 
@@ -168,24 +163,17 @@ class Run(KeptRows):
     def __init__(self, options: EngineOptions) -> None:
         super().__init__(options)
         self.options = options
-        self._bytes = 0
         self._writer = self.next_part()
 
-    def write(self, tables: Tables) -> None:
+    def observe(self, tables: Tables) -> None:
         """Take in rows."""
-        self._writer.write(tables)
-        self._bytes += sum(rows.nbytes for rows in tables.values())
+        self.write(self._writer, tables)
 
     def end_part(self, packets: int) -> None:
         """Close the part in hand; packets: of the run so far."""
         self.keep(self._writer)
         self.summary.packets = packets
         self._writer = self.next_part()
-
-    @property
-    def is_full(self) -> bool:
-        """Whether the rows are as many as a run may have."""
-        return self._bytes >= MOST_BYTES
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,10 +226,3 @@ class _Renewal(InThisProcess):
     def unreadable(self) -> Iterable[str]:
         """Nothing: an interface is no file."""
         return ()
-
-
-def line(analysis: Analysis) -> str:
-    """What OUT has of a run."""
-    packets, incidents = analysis.summary.packets, analysis.rows.get("incidents", 0)
-    runs = f", {analysis.runs} runs" if analysis.runs > 1 else ""
-    return f"{safe_text(analysis.out)}: {counted(packets, 'packet')}, {counted(incidents, 'incident')}{runs}\n"

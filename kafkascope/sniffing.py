@@ -140,10 +140,11 @@ def _write_packets(out: str, options: SniffOptions, of_engine: EngineOptions, re
 
 def _make_tables(out: str, files: Sequence[str], of_engine: EngineOptions, remark: Remark) -> int:
     """Put the tables of files into OUT, beside what is there."""
-    from kafkascope import in_process, rolling
+    from kafkascope import in_process
     from kafkascope.interrupts import Interrupted, stoppable
     from kafkascope.out.output import OutputError
     from kafkascope.out.pipeline import AnalysisError
+    from kafkascope.out.renewal import line
 
     try:
         analysis = stoppable(
@@ -155,7 +156,7 @@ def _make_tables(out: str, files: Sequence[str], of_engine: EngineOptions, remar
     except (OutputError, AnalysisError) as error:
         remark(str(error))
         return INCOMPLETE
-    sys.stdout.write(rolling.line(analysis))
+    sys.stdout.write(f"{line(analysis)}\n")
     for text in analysis.remarks():
         remark(text)
     return INCOMPLETE if analysis.unreadable else 0

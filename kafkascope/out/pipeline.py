@@ -417,7 +417,9 @@ class Reporting:
                 self.answers = answers(tables, self._summary, self._limits)
                 runs = stored_out(self._out).runs() if self._earlier else ()
                 earlier = [run for run in runs if run.summary["run"] in self._earlier]
-                text = page(self.answers, earlier=[answers(run.tables, run.summary, self._limits) for run in earlier])
+                left_out = max(0, len(earlier) + 1 - self._limits.page_runs)
+                of_earlier = [answers(run.tables, run.summary, self._limits) for run in earlier[left_out:]]
+                text = page(self.answers, earlier=of_earlier, left_out=left_out)
         except Exception as error:
             self.failure = f"{type(error).__name__}: {error}"
         check(self._stop)

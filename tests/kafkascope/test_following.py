@@ -10,6 +10,7 @@ import sys
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import closing
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -17,6 +18,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from kafkascope import following, in_process
+from kafkascope.decoders.limits import Limits
 from kafkascope.decoders.pseudonyms import Pseudonyms
 from kafkascope.engine import ALL_TABLES, Engine, EngineOptions, Tables
 from kafkascope.filters.sieve import Filter
@@ -24,7 +26,7 @@ from kafkascope.following import BETWEEN_RENEWALS_S, Watch
 from kafkascope.out import output
 from kafkascope.out.output import Layout, OutputError
 from kafkascope.out.stored import stored
-from kafkascope.reports.vocabulary.tables import ALL_SCHEMAS
+from kafkascope.reports.vocabulary.tables import ALL_SCHEMAS, OF_EXCHANGES
 from kafkascope.rotation import QUIET_S
 from kafkascope.sniffer.columns import Segments
 from kafkascope.sniffer.session import SessionOptions
@@ -275,6 +277,59 @@ def test_files_that_are_gone_stay_a_run_of_their_own(when: str, captures: Path, 
     with closing(watch(captures, out)) as watched:  # and once more: the last run goes on, the first stays
         drain(watched, at_end=True)
     assert [len(run.summary["files"]) for run in stored(str(out)).runs()] == [3, 1]
+
+
+WITH_RECORDS = EngineOptions(tables=ALL_TABLES)
+SMALL_RUNS = replace(WITH_RECORDS, session=SessionOptions(limits=Limits(run_bytes=300_000)))
+
+
+def test_runs_that_are_full_follow_each_other_and_each_row_is_in_one(captures: Path, tmp_path: Path) -> None:
+    """What is open when a run ends goes on in the next one: connections, requests, sessions."""
+    out, said, whole = tmp_path / "out", list[str](), tmp_path / "whole"
+    files: list[Path] = []
+    with closing(watch(captures, out, said, options=SMALL_RUNS)) as watched:
+        for file in write(captures, pieces(JOINS, 8)):
+            files.append(file)
+            drain(watched)
+        drain(watched, at_end=True)
+    assert not said
+    runs = [run.summary for run in stored(str(out)).runs()]
+    assert 1 < len(runs) < len(files)
+    assert [Path(file["file"]) for run in runs for file in run["files"]] == files
+    in_process.analyze([str(file) for file in files], str(whole), options=WITH_RECORDS)
+    assert sum(run["packets"] for run in runs) == summary_of(whole)["packets"]
+    for name in ALL_SCHEMAS.keys() & OF_EXCHANGES:
+        one, other = (comparable(name, pq.read_table(place / "tables" / name)) for place in (whole, out))
+        assert one.equals(other), name
+
+
+def test_a_run_that_goes_on_from_another_one_stays_when_the_watch_begins_again(captures: Path, tmp_path: Path) -> None:
+    out, said, content = tmp_path / "out", list[str](), pieces(JOINS, 8)
+    files = [*write(captures, content[:6])]
+    with closing(watch(captures, out, options=SMALL_RUNS)) as watched:
+        drain(watched, at_end=True)
+    before = [run.summary for run in stored(str(out)).runs()]
+    assert len(before) > 1
+    files += write(captures, content[6:], first=6)
+    with closing(watch(captures, out, said, options=SMALL_RUNS)) as watched:
+        drain(watched, at_end=True)
+    runs = [run.summary for run in stored(str(out)).runs()]
+    assert runs[: len(before)] == before
+    assert [Path(file["file"]) for run in runs for file in run["files"]] == files
+    assert len(said) == 1
+    assert f"run {before[-1]['run']} goes on from the one before it, so it stays as it is" in said[0]
+
+
+def test_a_run_that_was_full_is_made_anew_with_all_its_files(captures: Path, tmp_path: Path) -> None:
+    """As if the watch had been killed before another one began: OUT never has less than it had."""
+    out, content = tmp_path / "out", pieces(JOINS, 3)
+    files = [*write(captures, content)]
+    with closing(watch(captures, out)) as watched:
+        drain(watched, at_end=True)
+    full = EngineOptions(session=SessionOptions(limits=Limits(run_bytes=1 << 10)))
+    with closing(watch(captures, out, options=full)) as watched:
+        drain(watched, at_end=True)
+    same_as_one_analysis(files, out, tmp_path)
 
 
 def packets_of(content: Sequence[bytes]) -> int:

@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from kafkascope import in_process, rolling
+from kafkascope.decoders.limits import DEFAULT, Limits
 from kafkascope.engine import EngineOptions
 from kafkascope.out import pipeline
 from kafkascope.out.output import OutputError
@@ -21,6 +22,7 @@ from kafkascope.reports.vocabulary.tables import SCHEMAS
 from kafkascope.rolling import Rolling, renewals
 from kafkascope.sniffer.issues import Issue, IssueLog
 from kafkascope.sniffer.origins import Origins
+from kafkascope.sniffer.session import SessionOptions
 from tests.kafkascope.conftest import Command
 from tests.kafkascope.test_incident_watch import Replayed
 from tests.kafkascope.test_parity import comparable
@@ -50,10 +52,12 @@ def rolled(
     capture: Path = SMALL,
     look: Callable[[], None] = lambda: None,
     made: type[OfInterface] = OfInterface,
+    run_bytes: int = DEFAULT.run_bytes,
 ) -> list[str]:
     """What is told while the packets come; look is called whenever OUT was renewed."""
     told: list[str] = []
-    with Listening(made(str(capture), 60_000), EngineOptions()) as listening:  # type: ignore[arg-type]
+    options = EngineOptions(session=SessionOptions(limits=Limits(run_bytes=run_bytes)))
+    with Listening(made(str(capture), 60_000), options) as listening:  # type: ignore[arg-type]
         for lines in renewals(listening, str(out), 1.0, told.append, clock):
             told += lines
             if lines:
@@ -93,12 +97,9 @@ def test_renewed_again_and_again_they_are_those_of_one_analysis(whole: Path, tmp
     assert json.loads((out / "summary.json").read_text())["captures"] == ["eth0"]
 
 
-def test_runs_that_are_full_follow_each_other_and_each_row_is_in_one(
-    whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(rolling, "MOST_BYTES", 100_000)
+def test_runs_that_are_full_follow_each_other_and_each_row_is_in_one(whole: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
-    told = rolled(out, lambda: 0.0, JOINS)
+    told = rolled(out, lambda: 0.0, JOINS, run_bytes=100_000)
     runs = json.loads((out / "summary.json").read_text())["runs"]
     assert len(runs) > 1
     assert told[-2].endswith(f", {len(runs)} runs\n")
@@ -114,10 +115,9 @@ def test_runs_that_are_full_follow_each_other_and_each_row_is_in_one(
     assert dict(zip(*answers.to_pydict().values(), strict=True)) == dict(zip(*asked.to_pydict().values(), strict=True))
 
 
-def test_what_was_met_in_one_run_is_told_of_that_run_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rolling, "MOST_BYTES", 100_000)
+def test_what_was_met_in_one_run_is_told_of_that_run_alone(tmp_path: Path) -> None:
     out = tmp_path / "out"
-    rolled(out, lambda: 0.0, JOINS, made=Dropping)
+    rolled(out, lambda: 0.0, JOINS, made=Dropping, run_bytes=100_000)
     assert len(json.loads((out / "summary.json").read_text())["runs"]) > 1
     rows = table(out, "issues").to_pylist()
     assert [row["count"] for row in rows if row["kind"] == "kernel_drops"] == [5]
@@ -136,11 +136,10 @@ def test_what_was_there_stays_and_two_do_not_renew_one_directory(tmp_path: Path)
     assert table(out, "exchanges").num_rows == 2 * before
 
 
-@pytest.mark.parametrize("most_bytes", [rolling.MOST_BYTES, 100_000])
+@pytest.mark.parametrize("run_bytes", [DEFAULT.run_bytes, 100_000])
 def test_a_renewal_that_fails_is_said_and_made_up_for(
-    most_bytes: int, whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    run_bytes: int, whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(rolling, "MOST_BYTES", most_bytes)
     out, seconds, times, fill = tmp_path / "out", count(), count(), pipeline.fill
 
     def failing_at_first(*arguments: object, **named: object) -> object:
@@ -149,7 +148,7 @@ def test_a_renewal_that_fails_is_said_and_made_up_for(
         return fill(*arguments, **named)  # type: ignore[arg-type]
 
     monkeypatch.setattr(rolling, "fill", failing_at_first)
-    told = rolled(out, lambda: next(seconds), JOINS)
+    told = rolled(out, lambda: next(seconds), JOINS, run_bytes=run_bytes)
     assert table(out, "exchanges").equals(table(whole, "exchanges"))
     assert told[0] == f"{out} is not renewed: no room"
     (tmp_path / "file").write_text("")
@@ -161,7 +160,7 @@ def test_of_files_they_are_those_of_an_analysis(whole: Path, tmp_path: Path, com
     out = tmp_path / "out"
     done = command("sniff", "-r", str(JOINS), "--tables", str(out))
     packets = json.loads((whole / "summary.json").read_text())["packets"]
-    assert (done.returncode, done.stdout) == (0, f"{out}: {packets:,} packets, 0 incidents\n")
+    assert (done.returncode, done.stdout) == (0, f"{out}: 1 file to {JOINS}, {packets:,} packets, 0 incidents\n")
     assert table(out, "exchanges").equals(table(whole, "exchanges"))
     again = command("sniff", "-r", str(JOINS), "--tables", str(out))
     assert again.returncode == 1

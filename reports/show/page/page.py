@@ -17,17 +17,18 @@ from kafkascope.decoders.characters import safe_json
 from kafkascope.reports.answers import coverage
 from kafkascope.reports.answers.answers import Answers
 from kafkascope.reports.columns.shown import shown_text
+from kafkascope.reports.columns.text import counted
 from kafkascope.reports.show.page.data import page_data
 
 # What could end a script element; JSON may write any character so.
 _ESCAPED = {character: f"\\u{ord(character):04x}" for character in "<>&"}
 
 
-def page(answers: Answers, place: str = "capture", earlier: Sequence[Answers] = ()) -> str:
+def page(answers: Answers, place: str = "capture", earlier: Sequence[Answers] = (), left_out: int = 0) -> str:
     """One HTML document. All text of the capture is in it as JSON, and reaches the reader as text.
 
     It is called after the capture and its time; place: what to call a capture whose files are not known. With answers
-    of earlier runs, the reader chooses among them.
+    of earlier runs, the reader chooses among them; left_out: how many runs before these are not on the page.
     """
     script = _own("report.js")
     return rendered(
@@ -36,6 +37,7 @@ def page(answers: Answers, place: str = "capture", earlier: Sequence[Answers] = 
         name=shown_text(coverage.name(answers.summary, place)),
         answers=[Markup(embedded(page_data(one))) for one in (*earlier, answers)],
         runs=[shown_text(coverage.title(one.summary, place)) for one in (*earlier, answers)],
+        left_out=counted(left_out, "earlier run") if left_out else None,
         script=Markup(script),
         script_hash=_hash(script),
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,15 +14,18 @@ import pyarrow.parquet as pq
 import pytest
 
 from kafkascope import in_process
+from kafkascope.decoders.limits import Limits
+from kafkascope.engine import EngineOptions
 from kafkascope.out.output import Layout, Output, OutputError
 from kafkascope.out.stored import Stored, stored
 from kafkascope.reports.vocabulary.tables import ALL_SCHEMAS
+from kafkascope.sniffer.session import SessionOptions
 from kafkascope.spark import analyze
 from tests.kafkascope.conftest import Command
 from tests.kafkascope.test_parity import comparable
 from tests.paths import PCAPS
 
-EARLIER, LATER = (str(PCAPS / name / "capture.pcap") for name in ("killed-silent", "rebalance-storm"))
+EARLIER, LATER, TINY = (str(PCAPS / name / "capture.pcap") for name in ("killed-silent", "rebalance-storm", "net_vlan"))
 
 
 def files(out: Path) -> dict[str, bytes]:
@@ -110,6 +114,22 @@ def test_the_report_again_is_the_same(command: Command, tmp_path: Path) -> None:
     assert titles == ["# killed-silent/capture.pcap", "# rebalance-storm/capture.pcap"]
     runs = objects(command("kafkascope", "report", str(out), "--format", "json").stdout)
     assert [run["summary"]["run"] for run in runs] == [run.summary["run"] for run in stored(str(out)).runs()]
+
+
+def test_of_many_runs_the_page_has_the_latest(command: Command, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    options = EngineOptions(session=SessionOptions(limits=Limits(page_runs=2)))
+    for capture in (EARLIER, LATER, TINY):
+        in_process.analyze([capture], str(out), append=True, options=options)
+    written = (out / "report.html").read_text()
+    assert command("kafkascope", "report", str(out), "--limit", "page_runs=2").returncode == 0
+    assert (out / "report.html").read_text() == written
+    titles = re.findall(r"<option[^>]*>([^,<]*)", written)
+    assert titles == ["rebalance-storm/capture.pcap", "net_vlan/capture.pcap"]
+    assert written.count('<script type="application/json"') == 2
+    assert "<p>1 earlier run: in the tables, and not on this page" in written
+    assert command("kafkascope", "report", str(out)).returncode == 0
+    assert "not on this page" not in (out / "report.html").read_text()
 
 
 def objects(text: str) -> Iterator[Any]:
