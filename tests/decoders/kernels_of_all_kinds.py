@@ -57,6 +57,31 @@ def counted_twice(upto: int) -> Any:
 
 
 @kernel
+def sorted_twice(numbers: Numbers, others: Numbers) -> int:
+    return sort_both(numbers) + sort_both(others)
+
+
+@borrowing
+def sort_both(numbers: Numbers) -> int:
+    """Too much to go into its caller, which has it twice."""
+    return sort(numbers.few) + sort(numbers.many) + sort(numbers.few[::-1]) + sort(numbers.many[::-1])
+
+
+@borrowing
+def sort(numbers: NDArray[np.int64]) -> int:
+    """Put in order; how many were moved."""
+    moved = 0
+    for end in range(1, len(numbers)):
+        number, at = numbers[end], end
+        while at > 0 and numbers[at - 1] > number:
+            numbers[at] = numbers[at - 1]
+            at -= 1
+            moved += 1
+        numbers[at] = number
+    return moved
+
+
+@kernel
 def refused(number: int) -> int:
     if number < 0:
         raise ValueError("below zero", 7)

@@ -23,7 +23,7 @@ from kafkascope.decoders import kernels
 from kafkascope.decoders.machine_code import compiler, files
 from kafkascope.decoders.machine_code.files import KernelFile
 from kafkascope.decoders.machine_code.loading import MachineCode
-from tests.decoders.kernels_of_all_kinds import Numbers, increased, last_by, last_of, of_three, total
+from tests.decoders.kernels_of_all_kinds import Numbers, increased, last_by, last_of, of_three, sorted_twice, total
 from tests.paths import ROOT, package_files
 from tests.terminals import on_a_terminal
 
@@ -399,28 +399,19 @@ def test_kernels_of_other_arrays_are_other_ones() -> None:
     assert by.signatures[2:] == ["int64[1 C read-only], bool"]
 
 
-PARTS = """
-from kafkascope.compiling import LONGEST
-from kafkascope.decoders.machine_code import compiler
+def test_parts_of_a_kernel_cannot_be_called_from_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So LLVM leaves away what a part does not use; the one of this kernel is too large to go into its caller."""
+    finalize = compiler._Whole._finalize_final_module
+    linkages: list[tuple[str, str]] = []
 
-def look(library):
-    if library.name == "converse":
-        for function in library._final_module.functions:
-            if not function.is_declaration:
-                print(function.linkage.name, function.name)
-    before(library)
+    def look(library: Any) -> None:
+        functions = [one for one in library._final_module.functions if not one.is_declaration]
+        linkages.extend((one.name, one.linkage.name) for one in functions)
+        finalize(library)
 
-before = compiler._Whole._finalize_final_module
-compiler._Whole._finalize_final_module = look
-exec(LONGEST)
-"""
-
-
-def test_parts_of_a_kernel_cannot_be_called_from_elsewhere(tmp_path: Path) -> None:
-    """So LLVM leaves away what a part does not use; those of this kernel are too large to go into their callers."""
-    environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path)}
-    done = subprocess.run([sys.executable, "-c", PARTS], env=environment, capture_output=True, text=True, check=False)
-    functions = [line.split(" ", 1) for line in done.stdout.splitlines()]
-    parts = [linkage for linkage, name in functions if "take_frame" in name]
-    own = [linkage for linkage, name in functions if linkage == "external"]
-    assert (parts, own) == (["internal"], ["external", "external"]), done.stderr
+    monkeypatch.setattr(compiler._Whole, "_finalize_final_module", look)
+    numbers = Numbers(np.arange(3), np.arange(5))
+    compiler.compiled(cast(Any, sorted_twice), (numbers, numbers))
+    parts = [linkage for name, linkage in linkages if "sort_both" in name]
+    own = [linkage for _, linkage in linkages if linkage == "external"]
+    assert (parts, own) == (["internal"], ["external", "external"]), linkages

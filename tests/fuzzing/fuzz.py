@@ -1,6 +1,7 @@
 """Fuzz targets: inputs made of its seeds, those kept that reach a new branch or a new outcome, until one fails.
 
-    python -m tests.fuzzing.fuzz all|TARGET,... [--times N] [--corpus DIR] [--seed N] [--slowest SECONDS] [INPUT ...]
+    python -m tests.fuzzing.fuzz all|TARGET,... [--times N] [--corpus DIR] [--seed N] [--slowest SECONDS] [--outcomes]
+        [INPUT ...]
 
 An input fails that raises what is not declared, contradicts the reference, takes more memory than `targets` allows,
 or more than SECONDS of the processor. It is written beside the corpus; given as INPUT it is run again alone. What was
@@ -17,7 +18,7 @@ import sys
 import tempfile
 import time
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import FunctionType, ModuleType
@@ -28,7 +29,7 @@ import atheris
 from tests.fuzzing.targets import LONGEST, MEMORY_BYTES, MEMORY_TIMES, TARGETS, Target
 
 FOUND = Path(__file__).parent / "found"
-_OUTCOMES = 512  # branches that stand for outcomes
+_OUTCOMES, _TOGETHER = 512, 32  # branches that stand for outcomes; of a function, as the time it takes grows with them
 _AT_ONCE = 5_000  # executions of a process
 
 
@@ -41,6 +42,7 @@ class Options:
     seed: int = 1
     slowest_s: float = 1.0  # of the processor, for one input; 0: any
     inputs: Sequence[str] = ()  # these alone
+    by_outcomes: bool = False  # alone: no branches of functions, which take a quarter of a minute to be seen
 
 
 def fuzz(targets: Mapping[str, Target], options: Options) -> int:
@@ -54,7 +56,7 @@ def fuzz(targets: Mapping[str, Target], options: Options) -> int:
         for seed in seeds[name]:
             target.run(seed[:LONGEST])  # loads kernels before time and memory count
     gc.freeze()  # what is loaded stays
-    for function in _functions("kafkascope."):
+    for function in () if options.by_outcomes else _functions("kafkascope."):
         atheris.instrument_func(function)
     reached = _branches(_OUTCOMES)
     failed = 0
@@ -76,7 +78,7 @@ def fuzz(targets: Mapping[str, Target], options: Options) -> int:
 
 
 def _fuzz(
-    target: Target, reached: FunctionType, corpus: Path, executions: int, seed: int, options: Options
+    target: Target, reached: Callable[[int], object], corpus: Path, executions: int, seed: int, options: Options
 ) -> NoReturn:
     def once(data: bytes) -> None:
         begun, before = time.thread_time(), _most_memory()  # the fuzzer itself grows all the time
@@ -105,8 +107,13 @@ def _most_memory() -> int:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
-def _branches(count: int) -> FunctionType:
+def _branches(count: int) -> Callable[[int], object]:
     """A function with a branch for each number below count, so that the fuzzer sees which was reached."""
+    parts = [_part(_TOGETHER) for _ in range(0, count, _TOGETHER)]
+    return lambda number: parts[number // _TOGETHER](number % _TOGETHER)
+
+
+def _part(count: int) -> FunctionType:
     lines = "".join(f"    if number == {number}:\n        return {number}\n" for number in range(count))
     made: dict[str, FunctionType] = {}
     exec(f"def reached(number):\n{lines}", made)
@@ -139,11 +146,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--corpus", type=Path, help="directory of inputs that are kept for the next run")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--slowest", type=float, default=1.0, help="seconds of the processor for one input; 0: any")
+    parser.add_argument("--outcomes", action="store_true", help="go by outcomes alone, which is soon ready")
     chosen = parser.parse_args(arguments)
     os.environ["KAFKASCOPE_RAISE_FAULTS"] = "1"
     names = list(TARGETS) if chosen.targets == "all" else chosen.targets.split(",")
     corpus = chosen.corpus or Path(tempfile.mkdtemp(prefix="kafkascope-fuzz-"))
-    options = Options(corpus, chosen.times, chosen.seed, chosen.slowest, chosen.inputs)
+    options = Options(corpus, chosen.times, chosen.seed, chosen.slowest, chosen.inputs, chosen.outcomes)
     return 1 if fuzz({name: TARGETS[name] for name in names}, options) else 0
 
 

@@ -370,7 +370,8 @@ def test_compiling_is_told_and_an_interrupt_ends_it(tmp_path: Path) -> None:
 def test_a_capture_without_kafka_says_what_it_holds(command: Command, tmp_path: Path) -> None:
     from scapy.all import DNS, IP, UDP, Ether, wrpcap
 
-    wrpcap(str(tmp_path / "dns.pcap"), [Ether() / IP(dst="10.0.0.1") / UDP(dport=53) / DNS()] * 3)
+    frame = Ether(src="02:00:00:00:00:07", dst="02:00:00:00:00:08") / IP(src="10.0.0.2", dst="10.0.0.1")
+    wrpcap(str(tmp_path / "dns.pcap"), [frame / UDP(dport=53) / DNS()] * 3)
     done = command("sniff", "-r", str(tmp_path / "dns.pcap"))
     assert (done.returncode, done.stdout) == (0, "")
     assert "no Kafka was found in 3 packets" in done.stderr

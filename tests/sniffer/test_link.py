@@ -69,13 +69,15 @@ def payloads(dissected: Dissected) -> list[bytes]:
 
 V6_SEGMENT = SEGMENT / PAYLOAD
 ROUTER = IP(src="1.1.1.1", dst="2.2.2.2")
-OUTER, INNER = Ether() / ROUTER, Ether(src="02:00:00:00:00:07")
+MACS = {"src": "02:00:00:00:00:07", "dst": "02:00:00:00:00:08"}  # or scapy asks the network for them
+FRAME = Ether(**MACS)
+OUTER = FRAME / ROUTER
 LINKS = {
-    "ethernet": (1, Ether() / V4),
-    "vlan": (1, Ether() / Dot1Q(vlan=7) / V4),
-    "qinq": (1, Ether() / Dot1AD(vlan=5) / Dot1Q(vlan=7) / V4),
-    "qinq 0x9100": (1, Ether(type=0x9100) / Dot1Q(vlan=5) / Dot1Q(vlan=7) / V4),
-    "snap": (1, Ether(type=len(bytes(LLC() / SNAP() / V4))) / LLC(dsap=0xAA, ssap=0xAA, ctrl=3) / SNAP() / V4),
+    "ethernet": (1, FRAME / V4),
+    "vlan": (1, FRAME / Dot1Q(vlan=7) / V4),
+    "qinq": (1, FRAME / Dot1AD(vlan=5) / Dot1Q(vlan=7) / V4),
+    "qinq 0x9100": (1, Ether(**MACS, type=0x9100) / Dot1Q(vlan=5) / Dot1Q(vlan=7) / V4),
+    "snap": (1, Ether(**MACS, type=len(bytes(LLC() / SNAP() / V4))) / LLC(dsap=0xAA, ssap=0xAA, ctrl=3) / SNAP() / V4),
     "cooked": (113, CookedLinux(proto=0x800) / V4),
     "cooked vlan": (113, CookedLinux(proto=0x8100) / Dot1Q(vlan=3) / V4),
     "cooked v2": (276, CookedLinuxV2(proto=0x800) / V4),
@@ -87,40 +89,40 @@ LINKS = {
     "raw openbsd": (14, V4),
     "ipv4": (228, V4),
     "ip options": (101, IP(src="10.0.0.1", dst="10.0.0.2", options=[IPOption_NOP()] * 8) / SEGMENT / PAYLOAD),
-    "padding": (1, bytes(Ether() / V4) + bytes(9)),
+    "padding": (1, bytes(FRAME / V4) + bytes(9)),
     "ppp": (9, PPP(proto=0x21) / V4),
-    "pppoe": (1, Ether() / PPPoE(sessionid=1) / PPP(proto=0x21) / V4),
-    "mpls": (1, Ether() / MPLS(label=9, s=1, ttl=4) / V4),
-    "vxlan": (1, OUTER / UDP(dport=4789) / bytes.fromhex("0800000000000700") / INNER / V4),
-    "vxlan that says what is next": (1, OUTER / UDP(dport=4790) / VXLAN(vni=7) / INNER / V4),
+    "pppoe": (1, FRAME / PPPoE(sessionid=1) / PPP(proto=0x21) / V4),
+    "mpls": (1, FRAME / MPLS(label=9, s=1, ttl=4) / V4),
+    "vxlan": (1, OUTER / UDP(dport=4789) / bytes.fromhex("0800000000000700") / FRAME / V4),
+    "vxlan that says what is next": (1, OUTER / UDP(dport=4790) / VXLAN(vni=7) / FRAME / V4),
     "vxlan without ethernet": (1, OUTER / UDP(dport=4790) / bytes.fromhex("0c00000100000700") / V4),
-    "vxlan with a policy group": (1, OUTER / UDP(dport=8472) / VXLAN(flags=0x88, vni=7, gpid=3) / INNER / Dot1Q() / V4),
-    "geneve": (1, OUTER / UDP(dport=6081) / bytes.fromhex("0200655800000700") / bytes(8) / INNER / V4),
+    "vxlan with a policy group": (1, OUTER / UDP(dport=8472) / VXLAN(flags=0x88, vni=7, gpid=3) / FRAME / Dot1Q() / V4),
+    "geneve": (1, OUTER / UDP(dport=6081) / bytes.fromhex("0200655800000700") / bytes(8) / FRAME / V4),
     "geneve without ethernet": (
         276,
         CookedLinuxV2(proto=0x800) / ROUTER / UDP(dport=6081) / bytes.fromhex("0000080000000700") / V4,
     ),
     "gre": (1, OUTER / GRE() / V4),
     "gre with all fields": (1, OUTER / GRE(chksum_present=1, key_present=1, seqnum_present=1) / V4),
-    "gre with ethernet": (1, OUTER / GRE(proto=0x6558) / INNER / V4),
-    "erspan 1": (1, OUTER / GRE(proto=0x88BE) / INNER / V4),
-    "erspan 2": (1, OUTER / GRE(proto=0x88BE, seqnum_present=1) / ERSPAN_II() / INNER / V4),
-    "erspan 3": (1, OUTER / GRE(proto=0x22EB, seqnum_present=1) / ERSPAN_III() / INNER / V4),
+    "gre with ethernet": (1, OUTER / GRE(proto=0x6558) / FRAME / V4),
+    "erspan 1": (1, OUTER / GRE(proto=0x88BE) / FRAME / V4),
+    "erspan 2": (1, OUTER / GRE(proto=0x88BE, seqnum_present=1) / ERSPAN_II() / FRAME / V4),
+    "erspan 3": (1, OUTER / GRE(proto=0x22EB, seqnum_present=1) / ERSPAN_III() / FRAME / V4),
     "erspan 3 with more": (
         1,
-        OUTER / GRE(proto=0x22EB, seqnum_present=1) / (bytes(ERSPAN_III())[:11] + b"\x01" + bytes(8)) / INNER / V4,
+        OUTER / GRE(proto=0x22EB, seqnum_present=1) / (bytes(ERSPAN_III())[:11] + b"\x01" + bytes(8)) / FRAME / V4,
     ),
     "ip in ip": (1, OUTER / V4),
-    "ip in ip of version 6": (1, Ether() / V6 / V4),
+    "ip in ip of version 6": (1, FRAME / V6 / V4),
     "ipv6 in ip": (1, OUTER / V6 / V6_SEGMENT),
-    "tunnels in tunnels": (1, OUTER / UDP(dport=4789) / VXLAN(vni=7) / INNER / ROUTER / GRE() / ROUTER / ROUTER / V4),
+    "tunnels in tunnels": (1, OUTER / UDP(dport=4789) / VXLAN(vni=7) / FRAME / ROUTER / GRE() / ROUTER / ROUTER / V4),
     "slip by dpkt": (8, bytes(16) + bytes(V4)),
     "ipv6": (229, V6 / V6_SEGMENT),
     "ipv6 null": (0, b"\x1e\x00\x00\x00" + bytes(V6 / V6_SEGMENT)),
     "ipv6 cooked v2": (276, CookedLinuxV2(proto=0x86DD) / V6 / V6_SEGMENT),
     "ipv6 extensions": (
         1,
-        Ether()
+        FRAME
         / V6
         / IPv6ExtHdrHopByHop()
         / IPv6ExtHdrDestOpt()
@@ -128,7 +130,7 @@ LINKS = {
         / AH(nh=6, payloadlen=4, icv=b"x" * 12)
         / V6_SEGMENT,
     ),
-    "ipv6 atomic fragment": (1, Ether() / V6 / IPv6ExtHdrFragment(nh=6, m=0, offset=0) / V6_SEGMENT),
+    "ipv6 atomic fragment": (1, FRAME / V6 / IPv6ExtHdrFragment(nh=6, m=0, offset=0) / V6_SEGMENT),
 }
 
 
@@ -151,20 +153,20 @@ def test_every_link_layer_gives_the_same_segment(name: str) -> None:
     [
         OUTER / UDP(dport=4789) / PAYLOAD,  # flags of no VXLAN
         OUTER / UDP(dport=4789) / VXLAN(vni=7) / b"short",
-        OUTER / UDP(dport=4790) / bytes.fromhex("0c00000400000700") / INNER / V4,  # of what is not read
-        OUTER / UDP(dport=6081) / bytes.fromhex("4000655800000700") / INNER / V4,  # of another version
-        OUTER / UDP(dport=6081) / bytes.fromhex("3f00655800000700") / INNER / V4,  # options beyond the end
-        OUTER / UDP(dport=6081) / bytes.fromhex("0000080000000700") / INNER / V4,  # no IP behind it
+        OUTER / UDP(dport=4790) / bytes.fromhex("0c00000400000700") / FRAME / V4,  # of what is not read
+        OUTER / UDP(dport=6081) / bytes.fromhex("4000655800000700") / FRAME / V4,  # of another version
+        OUTER / UDP(dport=6081) / bytes.fromhex("3f00655800000700") / FRAME / V4,  # options beyond the end
+        OUTER / UDP(dport=6081) / bytes.fromhex("0000080000000700") / FRAME / V4,  # no IP behind it
         OUTER / GRE(version=1) / V4,
-        OUTER / GRE(version=1, proto=0x88BE, seqnum_present=1) / ERSPAN_II() / INNER / V4,
+        OUTER / GRE(version=1, proto=0x88BE, seqnum_present=1) / ERSPAN_II() / FRAME / V4,
         OUTER / GRE(proto=0x22EB) / bytes(3),
         OUTER / IP(src="1.1.1.1", dst="2.2.2.2", proto=4) / bytes(30),
-        Ether() / IP(src="1.1.1.1", dst="2.2.2.2", flags="MF") / UDP(dport=4789) / VXLAN(vni=7) / INNER / V4,
+        FRAME / IP(src="1.1.1.1", dst="2.2.2.2", flags="MF") / UDP(dport=4789) / VXLAN(vni=7) / FRAME / V4,
         OUTER / ROUTER / ROUTER / ROUTER / ROUTER / V4,  # too many
     ],
 )
 def test_what_is_no_tunnel_is_other_traffic(frame: Any) -> None:
-    dissected = dissect(packets((1, bytes(Ether() / V4)), (1, bytes(frame)), (1, bytes(OUTER / V4))))
+    dissected = dissect(packets((1, bytes(FRAME / V4)), (1, bytes(frame)), (1, bytes(OUTER / V4))))
     assert dissected.segments.number.tolist() == [1, 3]
     assert dissected.issues == ()
     assert dissected.other in ({"udp": 1}, {"other_ip": 1})  # as without what is behind it
@@ -175,7 +177,7 @@ def test_tunnels_may_be_cut_anywhere(name: str) -> None:
     link_type, frame = LINKS[name]
     whole = bytes(frame)
     for cut in range(len(whole) + 1):
-        dissected = dissect(packets((link_type, whole[:cut], len(whole)), (1, bytes(Ether() / V4))))
+        dissected = dissect(packets((link_type, whole[:cut], len(whole)), (1, bytes(FRAME / V4))))
         if cut >= len(whole) - len(PAYLOAD):
             assert dissected.segments.length.tolist() == [100, 100]
             assert payloads(dissected)[0] == PAYLOAD[: cut - len(whole) + len(PAYLOAD)]
@@ -187,13 +189,13 @@ def test_other_traffic_is_counted_by_kind() -> None:
     address4 = IP(src="1.1.1.1", dst="2.2.2.2")
     dissected = dissect(
         packets(
-            *((1, bytes(Ether() / address4 / UDP(dport=4788) / PAYLOAD)) for _ in range(2)),
-            (1, bytes(Ether() / address4 / ICMP())),
-            (1, bytes(Ether() / ARP())),
-            (1, bytes(Ether() / address4 / GRE(proto=0x880B) / PAYLOAD)),
-            (1, bytes(Ether() / IP(src="1.1.1.1", dst="2.2.2.2", proto=132) / PAYLOAD)),
-            (1, bytes(Ether(type=0x88CC) / b"lldp")),
-            (1, bytes(Ether() / V4)),
+            *((1, bytes(FRAME / address4 / UDP(dport=4788) / PAYLOAD)) for _ in range(2)),
+            (1, bytes(FRAME / address4 / ICMP())),
+            (1, bytes(FRAME / ARP())),
+            (1, bytes(FRAME / address4 / GRE(proto=0x880B) / PAYLOAD)),
+            (1, bytes(FRAME / IP(src="1.1.1.1", dst="2.2.2.2", proto=132) / PAYLOAD)),
+            (1, bytes(Ether(**MACS, type=0x88CC) / b"lldp")),
+            (1, bytes(FRAME / V4)),
         )
     )
     assert dissected.other == {"udp": 2, "icmp": 1, "arp": 1, "other_ip": 2, "not_ip": 1}
@@ -202,7 +204,7 @@ def test_other_traffic_is_counted_by_kind() -> None:
 
 
 def test_unknown_link_type_names_its_number_and_first_packet() -> None:
-    dissected = dissect(packets((1, bytes(Ether() / V4)), (250, b"abc"), (250, b""), (101, bytes(V4))))
+    dissected = dissect(packets((1, bytes(FRAME / V4)), (250, b"abc"), (250, b""), (101, bytes(V4))))
     assert dissected.segments.number.tolist() == [1, 4]
     (issue,) = dissected.issues
     assert (issue.kind, issue.packet, issue.count) == ("unknown_link_type", 2, 2)
@@ -210,7 +212,7 @@ def test_unknown_link_type_names_its_number_and_first_packet() -> None:
 
 
 def test_packets_cut_by_the_snap_length_keep_their_length() -> None:
-    frame = bytes(Ether() / V4)
+    frame = bytes(FRAME / V4)
     headers = len(frame) - len(PAYLOAD)
     for cut in range(len(frame) + 1):
         dissected = dissect(packets((1, frame[:cut], len(frame))))
@@ -325,7 +327,7 @@ def with_options(options: bytes, flags: str = "S") -> bytes:
     """A packet whose TCP header has these options, padded to words; it acknowledges 1000."""
     padded = options + bytes(-len(options) % 4)
     segment = TCP(sport=40000, dport=9092, ack=1000, flags=flags, dataofs=5 + len(padded) // 4)
-    return bytes(Ether() / IP(src="10.0.0.1", dst="10.0.0.2", len=40 + len(padded)) / segment / padded)
+    return bytes(FRAME / IP(src="10.0.0.1", dst="10.0.0.2", len=40 + len(padded)) / segment / padded)
 
 
 def told_by_options(dissected: Dissected) -> tuple[int, int, int]:
