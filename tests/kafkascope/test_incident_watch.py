@@ -65,7 +65,7 @@ class Replayed:
         pass
 
 
-def told_live(path: str, clock: Callable[[], float], batch_bytes: int = 100_000) -> list[list[News]]:
+def told_live(path: str, clock: Callable[[], float], batch_bytes: int = 200_000) -> list[list[News]]:
     options = EngineOptions()
     with Listening(Replayed(path, batch_bytes), options) as listening:  # type: ignore[arg-type]
         return list(looks(listening, options, lambda line: None, clock))
@@ -130,7 +130,7 @@ def test_of_a_pipe_it_is_told_while_it_goes_on(tmp_path: Path) -> None:
 
     writer = threading.Thread(target=write, daemon=True)
     writer.start()
-    seconds, options = count(), EngineOptions()
+    seconds, options = count(0, 0.5), EngineOptions()
     with Reading([str(pipe)], options, in_step=True) as reading:
         opened.put(reading)
         found = [(len(written), news) for news in looks(reading, options, lambda line: None, lambda: next(seconds))]

@@ -110,7 +110,7 @@ def test_beside_what_is_shown_it_is_counted_while_it_goes_on_and_told_at_the_end
     seconds, options = count(0, 6), incident_watch.with_needed(with_needed(LEAST))
     beside, metrics = incident_watch.Looks(options, lambda: next(seconds), forgets=True), Metrics()
     going_on: list[str] = []
-    with Listening(Replayed(KILLED, 100_000), options, watcher=metrics, looks=beside) as listening:  # type: ignore[arg-type]
+    with Listening(Replayed(KILLED, 200_000), options, watcher=metrics, looks=beside) as listening:  # type: ignore[arg-type]
         for _ in listening.batches():
             assert listening.incidents is not None
             going_on += [one.kind.value for one in listening.incidents]

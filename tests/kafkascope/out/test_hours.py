@@ -115,11 +115,11 @@ def test_times_in_no_order_make_no_directories(tmp_path: Path, monkeypatch: pyte
     assert hours.bins("batches", [("a", [hours.RowGroup((1,), 1), None])], 0) is None
 
 
-def test_a_capture_of_weeks_with_little_in_it_is_by_hour_too(tmp_path: Path) -> None:
+def test_a_capture_of_days_with_little_in_it_is_by_hour_too(tmp_path: Path) -> None:
     """Its row groups are of many hours, and are cut at the end: nobody wants a row group for a few rows."""
-    rows = batches(2000, 500)
+    rows = batches(960, 240)
     table = written(tmp_path / "out", rows, 2)
-    assert len(table.files) == 500
+    assert len(table.files) == 240
     assert comparable("batches", table.to_table()).equals(comparable("batches", rows))
     assert table.count_rows(filter=(pc.field("date") == "2026-11-30") & (pc.field("hour") == 3)) == 4
 

@@ -4,10 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
 import pytest
+from pyarrow import dataset as ds
 
 from kafkascope.reports.answers.relays import relayed
-from tests.reports.incidents.tables_of import B1, H1, Row, connection, dataset
+from kafkascope.reports.vocabulary.tables import TIME
+from kafkascope.sniffer.units import SECOND_NS
+from tests.reports.incidents.tables_of import B1, BEGIN, H1, Row, connection, dataset
 
 PROXY = "10.0.9.9"
 SAID = {"bytes_up": 700, "bytes_down": 900, "exchanges": 7}
@@ -62,14 +67,18 @@ def test_a_second_that_begins_between_them_makes_no_difference() -> None:
         assert told(leg(1, H1, PROXY, opened), leg(2, PROXY, B1, opened - 0.5)) is not None
 
 
+def probes(client: str, broker: str, first: int) -> pa.Table:
+    """20,000 connections alike, ten a second."""
+    numbers = np.arange(20_000)
+    rows = dataset("connections", [leg(0, client, broker, 0)]).to_table().take(pa.array(numbers * 0))
+    opened = pa.array(BEGIN + numbers * SECOND_NS // 10).cast(TIME)
+    for name, values in (("connection", pa.array(first + numbers)), ("opened", opened)):
+        rows = rows.set_column(rows.column_names.index(name), rows.schema.field(name), values)
+    return rows
+
+
 def test_very_many_probes_that_say_the_same_are_no_pairs() -> None:
-    within = [leg(n, B1, B1, n / 10) for n in range(20_000)]
-    assert told(*within) is None
-    both = [
-        leg(2 * n + place, *ends, n / 10)
-        for n in range(20_000)
-        for place, ends in enumerate(((H1, PROXY), (PROXY, B1)))
-    ]
-    text = told(*both)
+    assert relayed(ds.dataset(probes(B1, B1, 0))) is None
+    text = relayed(ds.dataset(pa.concat_tables([probes(H1, PROXY, 0), probes(PROXY, B1, 20_000)])))
     assert text is not None
     assert text.startswith("20,000 connections")
