@@ -293,7 +293,7 @@ def waiting_for_replicas(signs: Signs) -> Iterator[Incident]:
     gone = [outage for outage in signs.once(outages) if outage.gone]
     if not gone:
         return
-    refused = [row for row in signs.errors if row["error"] in REPLICA_ERRORS]  # of these writes it is told otherwise
+    refused = [row for row in signs.errors if row["error"] in REPLICA_ERRORS]
     late = pc.field("latency_ms").is_null() | (pc.field("latency_ms") >= threshold("replicas_late") * 1000)
     from_all = (pc.field("api") == "Produce") & pc.match_substring(pc.field("request"), '"acks": -1')
     columns = ("connection", "number", "client_id", "requested", "answered", "request_packet")
@@ -309,10 +309,10 @@ def waiting_for_replicas(signs: Signs) -> Iterator[Incident]:
         if row["over"] - row["requested"] >= threshold("replicas_late") * SECOND_NS:
             asked = signs.where(address(connection["broker"], connection["broker_port"])) if connection else None
             places = (at for at, one in enumerate(gone) if _waited_in(signs, row, asked, one))
-            waited[tuple(places)].append(row)
+            if not any(_came_with(row, one) for one in refused):  # else that is told
+                waited[tuple(places)].append(row)
     for away, found in sorted(waited.items()):
-        since, until = found[0]["requested"], max(row["over"] for row in found)
-        if away and not any(row["first"] <= until and since <= row["last"] for row in refused):
+        if away:
             yield _waiting(
                 signs,
                 [gone[at] for at in away],
@@ -321,9 +321,16 @@ def waiting_for_replicas(signs: Signs) -> Iterator[Incident]:
 
 
 def _waited_in(signs: Signs, row: Row, broker: str | None, outage: Outage) -> bool:
-    """Whether another broker than the one that was asked was away then."""
+    """Whether another broker than the one that was asked was away, at least for the later half of the time."""
     until = signs.end if outage.ended is None else outage.ended
-    return broker not in (None, outage.host) and bool(outage.started - SECOND_NS <= row["requested"] <= until)
+    half = (row["requested"] + row["over"]) // 2
+    return broker not in (None, outage.host) and bool(outage.started <= half and row["requested"] <= until)
+
+
+def _came_with(row: Row, refused: Row) -> bool:
+    """Whether others were refused before a write was late, or as it began."""
+    late = row["requested"] + threshold("replicas_late") * SECOND_NS
+    return bool(refused["first"] <= late and row["requested"] <= refused["last"])
 
 
 def _waiting(signs: Signs, away: Sequence[Outage], rows: Sequence[Row]) -> Incident:

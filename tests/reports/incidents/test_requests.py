@@ -159,8 +159,8 @@ def write(lasts: float | None, requested: float = 20, acks: int = -1, **given: A
         ([write(11.9)], False),
         ([write(None)], True),
         ([write(12, acks=1)], False),
-        ([write(12, requested=8.9)], False),
-        ([write(12, requested=9)], True),
+        ([write(12, requested=3.9)], False),
+        ([write(12, requested=4)], True),
         ([write(12, requested=60.1)], False),
         ([write(12) | {"connection": 2}], False),  # to the broker that is gone
         ([write(12) | {"connection": 3}], False),  # it is not known to which
@@ -194,11 +194,15 @@ def test_writes_that_wait_for_two_brokers_are_one_incident() -> None:
     assert sorted(one.effects[0].count or 0 for one in waited) == [1, 2]
 
 
-def test_where_brokers_say_that_replicas_are_too_few_that_is_told_instead() -> None:
-    refused = error("NOT_ENOUGH_REPLICAS", "Produce", 20, 30, 4, topic="orders")
+@pytest.mark.parametrize(("since", "until", "told"), [(20, 30, 1), (32, 40, 1), (32.1, 40, 2), (10, 19.9, 2)])
+def test_where_brokers_said_before_that_replicas_are_too_few_that_is_told_instead(
+    since: float, until: float, told: int
+) -> None:
+    refused = error("NOT_ENOUGH_REPLICAS", "Produce", since, until, 4, topic="orders")
     tables = {"silences": [GONE], "cluster_events": BROKERS, "connections": [CLIENT], "error_histogram": [refused]}
-    (_, one) = found(exchanges=[write(12)], **tables)
-    assert "could not write" in one.headline
+    _, *of_replicas = found(exchanges=[write(30)], **tables)
+    assert len(of_replicas) == told
+    assert any("could not write" in one.headline for one in of_replicas)
 
 
 # --- for good --------------------------------------------------------------------------------------------------------
