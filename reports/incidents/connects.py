@@ -137,50 +137,80 @@ _ACCEPTED = (
 )
 
 
+_NO_KAFKA = r"^a frame at offset 0 .*\(bytes from the broker\)$"  # what its first bytes would claim
+
+
 def mute(signs: Signs) -> Iterator[Incident]:
-    """Addresses that take connections of Kafka clients and never say a word: none is a broker that works."""
+    """Addresses that take connections of Kafka clients and never say a word of Kafka: none is a broker that works."""
     where = (pc.field("protocol") == "kafka") & (pc.field("connect") == "established") & (pc.field("bytes_up") > 0)
     by_place: dict[str, list[Row]] = defaultdict(list)
     for row in signs.rows("connections", _ACCEPTED, where):
         by_place[address(row["broker"], row["broker_port"])].append(row)
+    of_others = pc.field("kind") == "implausible_size"
+    of_others &= pc.match_substring_regex(pc.field("detail"), _NO_KAFKA)
+    other = {issue["connection"] for issue in signs.rows("issues", ("connection",), of_others)}
     told = {outage.host for outage in signs.once(outages)}
     for place, rows in sorted(by_place.items()):
-        if any(row["bytes_down"] or row["lost_bytes"] or row["opened"] is None for row in rows):
+        speak = [row for row in rows if row["connection"] in other]
+        if any((row["bytes_down"] and row not in speak) or row["lost_bytes"] or row["opened"] is None for row in rows):
             continue
-        waited = {row["connection"]: (row["closed"] or signs.end) - row["opened"] for row in rows}
-        longest = max(waited.values())
-        if longest < threshold("finds_nobody") * SECOND_NS or not told.isdisjoint({signs.where(place), place}):
-            continue
-        rows.sort(key=lambda row: (row["opened"], row["connection"]))
-        names = sorted({row["client_id"] for row in rows if row["client_id"]})
-        since, until = rows[0]["opened"], max(row["closed"] or signs.end for row in rows)
-        lasted = duration(longest / MILLISECOND_NS)
-        yield Incident(
-            kind=IncidentKind.UNREACHABLE_LISTENER,
-            severity=Severity.WARNING,
-            certainty=Certainty.LIKELY,
-            subjects=(*signs.clients(names), Subject(Role.HOST, place)),
-            started=since,
-            ended=until if signs.end - until > threshold("one_trouble") * SECOND_NS else None,
-            headline=f"{place} says nothing to {listed(names or sorted({row['client'] for row in rows}))} from "
-            f"{clock(since)} on, though it takes {'connections' if len(rows) > 1 else 'the connection'}: what listens "
-            f"there is no broker, or one that stands still; requests waited for up to {lasted}",
-            evidence=tuple(
-                Weighed(
-                    f"a connection of {row['client_id'] or row['client']}, on which it asked and was told nothing for "
-                    f"{duration(waited[row['connection']] / MILLISECOND_NS)}",
-                    row["connection"],
-                    row["opened"],
-                    0.8,
-                )
-                for row in rows
-            ),
-            advice="See what listens at this address and port. If it is no broker (another service, a proxy with "
-            "nothing behind it), mend bootstrap.servers; if it is one, look at what its process does.",
-            cost_ms=sum(waited.values()) / MILLISECOND_NS,
-            effects=(Effect("time", f"no answer for up to {lasted}", len(rows), longest / MILLISECOND_NS),),
-            findings=signs.explained(("unanswered",), since, until, clients=names),
+        longest = max((row["closed"] or signs.end) - row["opened"] for row in rows)
+        if longest >= threshold("finds_nobody") * SECOND_NS and told.isdisjoint({signs.where(place), place}):
+            rows.sort(key=lambda row: (row["opened"], row["connection"]))
+            yield _mute(signs, place, rows, longest / MILLISECOND_NS, is_other=bool(speak))
+
+
+def _mute(signs: Signs, place: str, rows: Sequence[Row], longest: float, *, is_other: bool) -> Incident:
+    """What listens at a place is no broker, or one that stands still; is_other: it answers, in another protocol."""
+    waited = {row["connection"]: (row["closed"] or signs.end) - row["opened"] for row in rows}
+    names = sorted({row["client_id"] for row in rows if row["client_id"]})
+    since, until = rows[0]["opened"], max(row["closed"] or signs.end for row in rows)
+    lasted, whom = duration(longest), listed(names or sorted({row["client"] for row in rows}))
+    is_advertised = signs.listing(place) is not None
+    broker = signs.where(place)
+    who = f"{place}, which {signs.broker_words(broker)} advertises," if is_advertised else place
+    said = f"says nothing to {whom} from {clock(since)} on, though it takes "
+    said += "connections" if len(rows) > 1 else "the connection"
+    what = "what listens there is no broker, or one that stands still"
+    if is_other:
+        said, what = (
+            f"answers {whom} from {clock(since)} on in words that are no Kafka",
+            "what listens there is no broker",
         )
+    return Incident(
+        kind=IncidentKind.UNREACHABLE_LISTENER,
+        severity=Severity.CRITICAL if is_other and is_advertised else Severity.WARNING,
+        certainty=Certainty.CERTAIN if is_other else Certainty.LIKELY,
+        subjects=(*(signs.broker(broker) if is_advertised else ()), *signs.clients(names), Subject(Role.HOST, place)),
+        started=since,
+        ended=until if signs.end - until > threshold("one_trouble") * SECOND_NS else None,
+        headline=f"{who} {said}: {what}; requests waited for up to {lasted}",
+        evidence=tuple(
+            Weighed(
+                f"a connection of {row['client_id'] or row['client']}, on which it asked and was told nothing for "
+                f"{duration(waited[row['connection']] / MILLISECOND_NS)}",
+                row["connection"],
+                row["opened"],
+                0.8,
+            )
+            for row in rows
+        ),
+        advice=_ADVICE_ADVERTISED if is_advertised else _ADVICE_MUTE,
+        cost_ms=sum(waited.values()) / MILLISECOND_NS,
+        effects=(Effect("time", f"no answer for up to {lasted}", len(rows), longest),),
+        findings=signs.explained(("unanswered",), since, until, clients=names),
+    )
+
+
+_ADVICE_MUTE = (
+    "See what listens at this address and port. If it is no broker (another service, a proxy with nothing behind it), "
+    "mend bootstrap.servers; if it is one, look at what its process does."
+)
+_ADVICE_ADVERTISED = (
+    "See what listens at this address and port. If it is no broker (another service, a proxy with nothing behind it), "
+    "set advertised.listeners of the broker to an address and port at which it listens; if it is one, look at what its "
+    "process does."
+)
 
 
 def _ports(signs: Signs) -> set[int]:

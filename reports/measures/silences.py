@@ -39,7 +39,7 @@ _OF_GROUPS = (
     apis.CONSUMER_GROUP_HEARTBEAT,
 )
 _ALL = -1  # acks of a write that waits for replicas on other brokers
-_KINDS = ("sent", "sent_as_client", "received", "asked", "throttled", "connection")
+_KINDS = ("sent", "sent_as_client", "received", "asked", "answered", "throttled", "connection")
 Row = dict[str, Any]
 Gap = tuple[int, int, bool]  # its first tenth, the one behind its last, whether the broker never spoke again
 _NONE = np.iinfo(np.int64).min
@@ -95,8 +95,21 @@ def of_connections(connections: pa.Table) -> pa.Table:
 def of_exchanges(
     exchanges: pa.Table, terms: pa.Table | None, ends: Mapping[int, Ends], answered: Answered, begun: Begun
 ) -> pa.Table:
-    """Rows of ``ACTIVITY`` of requests that waited longer than they let the broker wait, and of orders to hold back."""
-    return pa.concat_tables([_asked(exchanges, terms, ends, answered, begun), _throttled(exchanges, ends)])
+    """Rows of ``ACTIVITY`` of requests that waited longer than they let the broker wait, and of orders to hold back.
+
+    And of each port at which anything was answered: what listens at others may be no broker.
+    """
+    return pa.concat_tables(
+        [_asked(exchanges, terms, ends, answered, begun), _answering(exchanges, ends), _throttled(exchanges, ends)]
+    )
+
+
+def _answering(exchanges: pa.Table, ends: Mapping[int, Ends]) -> pa.Table:
+    """A row for each port at which a broker answered something."""
+    rows = exchanges.filter(pc.is_valid(exchanges["answered"]))
+    _, brokers = clients_and_brokers(pc.unique(rows["connection"].cast(pa.int64())).drop_null().to_numpy(), ends)
+    host, port = _ends(pc.unique(brokers))
+    return _table(len(host), host=host, port=port, kind=pa.array(["answered"] * len(host), pa.string()))
 
 
 def _throttled(exchanges: pa.Table, ends: Mapping[int, Ends]) -> pa.Table:
@@ -163,12 +176,11 @@ def silences(rows: pa.Table) -> list[Row]:
     if not pc.any(rows["kafka"]).as_py():
         return []
     of_kind = {kind: rows.filter(pc.equal(rows["kind"], kind)) for kind in _KINDS}
-    sent, received = of_kind["sent"], of_kind["received"]
-    (spoke, spoke_on), breathed = _tenths(sent, "payload_in"), _tenths(sent, "packets_in")[0]
-    heard, (elsewhere, elsewhere_on) = (
-        _tenths(received, "payload_in")[0],
-        _tenths(of_kind["sent_as_client"], "payload_in"),
-    )
+    sent, received, as_client_sent = of_kind["sent"], of_kind["received"], of_kind["sent_as_client"]
+    (spoke, spoke_on), (elsewhere, elsewhere_on) = (_tenths(each, "payload_in") for each in (sent, as_client_sent))
+    heard, breathed = _tenths(received, "payload_in")[0], _tenths(sent, "packets_in")[0]
+    # A host acknowledges whoever it speaks with: other brokers as well, whom it asks as a client.
+    alive = np.setdiff1d(np.union1d(breathed, _tenths(as_client_sent, "packets_in")[0]), elsewhere)
     if not len(spoke):
         return []
     end = int(max(breathed.max(initial=0), _tenths(received, "packets_in")[0].max(initial=0)) + 1)
@@ -179,11 +191,13 @@ def silences(rows: pa.Table) -> list[Row]:
     opened, kafka_opened, kafka_closed = _by(connections, "at"), _by(of_kafka, "at"), _by(of_kafka, "until")
     opened_at = {row["connection"]: row["at"] for row in connections}
     ports = {*_with_data(sent)["port"].unique().to_pylist()}
+    answering = {*of_kind["answered"]["port"].to_pylist()}
     waits = _waiting(of_kind["asked"], of_kind["throttled"], kafka_closed, gaps)
     sent_at, timeouts = _numbers(sent["at"]), _numbers(sent["timeouts"])
     found = []
-    for (begin, over, is_last), waiting in zip(gaps, waits, strict=True):
+    for (begin, over, is_last), asked_then in zip(gaps, waits, strict=True):
         since, until = begin * TENTH_NS, over * TENTH_NS
+        waiting = [row for row in asked_then if row["port"] in answering]
         inside = _between(opened, "at", since, until)
         # Where it never spoke there may be no listener: such connects fail however well it is.
         failed = [row for row in inside if row["how"] in ("refused", "unanswered") and row["port"] in ports]
@@ -192,7 +206,9 @@ def silences(rows: pa.Table) -> list[Row]:
             continue
         near = (sent_at + SPAN_NS > since) & (sent_at < until + TENTH_NS)
         kept = (first_spoke < begin) & (last_spoke >= over)
-        quiet = breathed[(breathed > begin) & (breathed < over - 1)]
+        quiet = alive[(alive > begin) & (alive < over - 1)]
+        asked = heard[(heard >= begin) & (heard < over)]
+        asked = asked[(asked > begin) | ~np.isin(asked, alive)]  # in its first tenth it may have been awake
         back: int | None = None
         back_by = None
         if not is_last and over in as_client:
@@ -213,7 +229,7 @@ def silences(rows: pa.Table) -> list[Row]:
                 "waiting_replicas": sum(row["how"] == "replicas" for row in waiting),
                 "waiting_connections": len({row["connection"] for row in waiting}),
                 "waiting_clients": clients[:_CLIENTS_NAMED],
-                "asked": int(((heard >= begin) & (heard < over)).sum()),
+                "asked": len(asked),
                 "acknowledged": len(quiet),
                 "ended": len(ended),
                 "ended_clients": len({row["client"] for row in ended}),

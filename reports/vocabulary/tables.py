@@ -590,8 +590,16 @@ SILENCES = described(
         ),
         ("waiting_connections", pa.int64(), "connections of these requests"),
         ("waiting_clients", pa.list_(pa.string()), "client ids of these requests"),
-        ("asked", pa.int64(), "tenths of a second in which data was sent to it"),
-        ("acknowledged", pa.int64(), "tenths of a second in which it sent packets, but no data"),
+        (
+            "asked",
+            pa.int64(),
+            "tenths of a second in which data was sent to it, but for the first one, if it sent packets in it",
+        ),
+        (
+            "acknowledged",
+            pa.int64(),
+            "tenths of a second in which it sent packets, to clients or to brokers that it asked, but no data",
+        ),
         ("ended", pa.int64(), "connections with it that ended in it"),
         ("ended_clients", pa.int64(), "addresses of the clients of these connections"),
         ("reset", pa.int64(), "... by RST"),
@@ -960,7 +968,8 @@ ACTIVITY = pa.schema(
         (
             "kind",
             pa.string(),
-        ),  # sent, received, sent_as_client: ten seconds of a connection; asked, throttled: a request; connection
+        ),  # sent, received, sent_as_client: ten seconds of a connection; asked, throttled: a request; answered: a port
+        # at which anything was; connection
         ("at", pa.int64()),  # nanoseconds: begin of the span; from when on an answer was due; opened
         ("until", pa.int64()),  # answered; closed
         ("connection", pa.int64()),

@@ -182,6 +182,30 @@ def test_an_address_that_takes_connections_and_says_nothing() -> None:
     assert [(seen.packet, seen.at) for seen in one.evidence] == [(7, at(10)), (8, at(45))]
 
 
+def in_other_words(
+    number: int, detail: str = "a frame at offset 0 claims 1008813135 bytes (bytes from the broker)"
+) -> Row:
+    return row("issues", kind="implausible_size", connection=number, at=at(12), packet=5, detail=detail)
+
+
+def test_an_address_that_is_advertised_and_answers_in_words_that_are_no_kafka() -> None:
+    """As a web server does, once the client has gone."""
+    rows = [silent(7, bytes_down=400), silent(8, 45, None, client_id="c2", client=H2)]
+    one = only(connections=rows, issues=[in_other_words(7)])
+    words = (
+        f"answers c1, c2 from {clock(at(10))} on in words that are no Kafka: what listens there is no broker; requests"
+    )
+    assert (one.severity, one.certainty, f"10.0.0.9:2181 {words}" in one.headline) == ("warning", "certain", True)
+    advertised = [event("broker_listed", 0, node_id=1, host="10.0.0.9:2181", told_by=f"{B1}:9092")]
+    one = only(connections=rows, issues=[in_other_words(7)], cluster_events=advertised)
+    assert f"10.0.0.9:2181, which broker 1 (10.0.0.9) advertises, {words}" in one.headline
+    assert (one.severity, names(one)[:2]) == ("critical", ["1", "10.0.0.9"])
+    assert "set advertised.listeners" in one.advice
+    assert found(connections=rows, issues=[in_other_words(8)]) == []  # what it said there may be an answer
+    later = in_other_words(7, "a frame at offset 9 claims 1008813135 bytes (bytes from the broker)")
+    assert found(connections=rows, issues=[later]) == []
+
+
 @pytest.mark.parametrize(
     ("rows", "told"),
     [

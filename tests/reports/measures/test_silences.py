@@ -33,17 +33,20 @@ def asked(number: int, due: float, answered: float | None, api: int = apis.METAD
     return exchange(number, "", due, answered, outcome=outcome, **known)
 
 
+ANSWERED = asked(1, 0, 0.01) | {"connection": 3}
+
+
 def silences(
     requests: list[Row] | None = None,
     talk: list[Row] | None = None,
     connections: list[Row] | None = None,
     terms: list[Row] | None = None,
 ) -> list[Row]:
-    """What the view makes, whatever the order of its rows."""
+    """What the view makes, whatever the order of its rows, of a broker that has answered before."""
     tables = {
         "tcp_health": table("tcp_health", TALK if talk is None else talk),
         "connections": table("connections", [connection(1)] if connections is None else connections),
-        "exchanges": table("exchanges", requests or []),
+        "exchanges": table("exchanges", [ANSWERED, *(requests or [])]),
     }
     if terms is not None:
         tables["terms"] = table("terms", terms)
@@ -115,7 +118,7 @@ def test_one_behind_which_the_broker_answered_others_was_answered_too() -> None:
     view = HostsView()  # answered in a batch before, as those without an answer come with the end of a connection
     batches = [{"exchanges": table("exchanges", [row])} for row in (later, asked(5, 0.5, None))]
     rows = [view.observe(batch, ENDS) for batch in batches]
-    assert [len(one or ()) for one in rows] == [0, 0]
+    assert [len(one or ()) for one in rows] == [1, 0]  # that it answers
     assert len(HostsView().observe(batches[1], ENDS) or ()) == 1
 
 
@@ -156,7 +159,8 @@ def test_requests_wait_their_turn(before: list[Row], waiting: int, at_once: bool
         view.observe({"exchanges": table("exchanges", [one]), "terms": table("terms", MAY_WAIT)}, ENDS)
         for one in requests
     ]
-    assert sum(part.num_rows for part in parts if part is not None) == waiting
+    kinds = [kind for part in parts if part is not None for kind in part["kind"].to_pylist()]
+    assert kinds.count("asked") == waiting
 
 
 def test_writes_that_wait_for_replicas_are_counted_for_themselves() -> None:
@@ -215,6 +219,19 @@ def test_what_its_host_did_and_was_sent_meanwhile() -> None:
     assert (one["asked"], one["acknowledged"], one["timeouts"]) == (2, 2, 4)
 
 
+def test_what_its_host_acknowledges_to_brokers_counts_as_well() -> None:
+    """A fetch that it had asked another broker for is acknowledged by its host; data would be the broker's."""
+    to_another = health(7, "client", [1, 1.1, 1.2], [1.2], client=B1, broker="10.0.0.7:9092")
+    assert only([asked(5, 0.5, 3)], [*TALK, to_another])["acknowledged"] == 2
+
+
+@pytest.mark.parametrize(("packet", "in_vain"), [(0.2, 1), (0.3, 0)])
+def test_what_may_have_been_acknowledged_in_the_first_tenth_was_not_asked_in_vain(packet: float, in_vain: int) -> None:
+    talk = [*TALK, health(2, "broker", [packet], []), health(1, "client", [0.3], [0.3])]
+    one = only([asked(5, 0.5, 3)], talk)
+    assert (one["asked"], one["acknowledged"]) == (in_vain, 0)
+
+
 def test_connects_that_fail_make_a_silence() -> None:
     rows = [
         connection(number, opened=time, connect=how, protocol=None)
@@ -230,6 +247,22 @@ def test_a_port_at_which_it_never_spoke_may_have_no_listener() -> None:
     talk = [*TALK, health(7, "broker", [0.5], [], broker=f"{B1}:9192")]
     assert silences(talk=talk, connections=[connection(1), refused]) == []
     assert only(talk=talk, connections=[connection(1), refused | {"broker_port": 9092}])["refused"] == 1
+
+
+def test_who_never_answers_at_a_port_owes_nothing_there() -> None:
+    """What listens there may be no broker: a web server, whose address is advertised by mistake."""
+    other = {number: Ends("10.0.1.1", 40000 + number, B1, 8080) for number in (1, 2)} | {3: ENDS[3]}
+    tables = {
+        "tcp_health": table("tcp_health", [*TALK, health(1, "broker", [3.1], [3.1], broker=f"{B1}:8080")]),
+        "connections": table("connections", [connection(1, broker_port=8080), connection(3)]),
+        "exchanges": table("exchanges", [ANSWERED, asked(5, 0.5, None), asked(5, 0.5, None) | {"connection": 2}]),
+    }
+    view = HostsView()
+    for ends, told in ((ENDS, 2), (other, None)):
+        rows = view.observe(tables, ends)
+        assert rows is not None
+        found = view.result(rows, Known()).get("silences", pa.table({"waiting": []}))["waiting"].to_pylist()
+        assert next(iter(found), None) == told
 
 
 def test_connections_that_end_open_or_stay() -> None:
@@ -290,5 +323,5 @@ def test_rows_are_by_the_brokers_address() -> None:
     assert told == [("fd77::1", 9092, "received"), ("10.0.1.1", None, "sent_as_client")]
     assert of_connections(table("connections", [connection(1, broker="fd77::1")]))["host"].to_pylist() == ["fd77::1"]
     rows = of_exchanges(table("exchanges", [asked(5, 0, 9)]), None, ENDS, Answered(), Begun())
-    assert (rows["host"].to_pylist(), rows["port"].to_pylist()) == ([B1], [9092])
+    assert (rows["host"].to_pylist(), rows["port"].to_pylist()) == ([B1, B1], [9092, 9092])
     assert HostsView().observe({}, ENDS) is None
