@@ -137,6 +137,7 @@ _ACCEPTED = (
 )
 
 
+_PORT = ("broker", "broker_port")
 _NO_KAFKA = r"^a frame at offset 0 .*\(bytes from the broker\)$"  # what its first bytes would claim
 
 
@@ -237,9 +238,15 @@ def mismatched(signs: Signs) -> Iterator[Incident]:
     by_port: dict[tuple[str, int, str], list[Row]] = defaultdict(list)
     issues = signs.rows("issues", where=pc.field("kind").isin(["plaintext_to_tls", "tls_unanswered"]))
     connections = signs.connections_by_number([issue["connection"] for issue in issues])
+    agreed = pc.field("tls_version").is_valid()  # at a port that does TLS, who is not answered met a broker that ended
+    does_tls = (
+        {(row["broker"], row["broker_port"]) for row in signs.rows("connections", _PORT, agreed)} if issues else ()
+    )
     for issue in issues:
         row = connections.get(issue["connection"])
-        if row is not None and row["broker"] in signs.servers:
+        if row is None or row["broker"] not in signs.servers:
+            continue
+        if issue["kind"] == "plaintext_to_tls" or (row["broker"], row["broker_port"]) not in does_tls:
             by_port[row["broker"], row["broker_port"], issue["kind"]].append(issue | {"client": row["client"]})
     for (host, listener, kind), found in sorted(by_port.items()):
         found.sort(key=lambda one: (one["at"] or 0, one["packet"] or 0))

@@ -158,6 +158,16 @@ def test_tls_on_one_side_alone(kind: str, certainty: str, words: str) -> None:
     assert found(issues=issues, connections=[elsewhere, connection(2)]) == []  # a web server, most likely
 
 
+@pytest.mark.parametrize(
+    ("port", "version", "told"), [(9092, "TLS 1.3", False), (9093, "TLS 1.3", True), (9092, None, True)]
+)
+def test_a_port_that_does_tls_expects_no_plaintext(port: int, version: str | None, told: bool) -> None:
+    """Who is not answered there met a broker that ended as it came."""
+    issues = [row("issues", kind="tls_unanswered", connection=1, at=at(10), packet=5, detail="d")]
+    other = connection(2, protocol="tls", broker_port=port, tls_version=version)
+    assert bool(found(issues=issues, connections=[connection(1, protocol="tls"), other])) == told
+
+
 def silent(number: int, opened: float | None = 10, closed: float | None = 40, **given: Any) -> Row:
     """A connection that was taken, on which the client asked, and nothing came."""
     known: dict[str, Any] = {
