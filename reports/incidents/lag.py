@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
-from dataclasses import dataclass
-from itertools import pairwise
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import accumulate, pairwise
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kafkascope.reports.columns.name_lists import listed
+from kafkascope.reports.columns.name_lists import in_words, listed
 from kafkascope.reports.columns.words import clock
 from kafkascope.reports.incidents import awaited
 from kafkascope.reports.incidents.halted import halts
@@ -23,6 +23,7 @@ from kafkascope.reports.vocabulary.thresholds import threshold
 from kafkascope.reports.vocabulary.triggers import Certainty
 from kafkascope.sniffer.units import SECOND_NS
 
+_KNOWN = pc.field("group_id").is_valid() & pc.field("lag").is_valid()
 _FETCHES = ("Fetch", "ShareFetch")
 _MOSTLY = 0.75  # of what a group falls behind
 _EVIDENCE = 8  # spans that are told, evenly over the time
@@ -47,27 +48,40 @@ _ADVICE = (
 )
 
 
+@dataclass(slots=True)
+class _Grown:
+    """By how much a partition fell behind in a time, how much was written to it, and who reads it."""
+
+    lag: int = 0
+    written: int = 0
+    readers: set[str] = field(default_factory=set)
+
+
 @dataclass(frozen=True, slots=True)
 class _Hot:
-    """A partition that is behind, while the others of its topic are not."""
+    """Some partitions that are behind, while the others of their topic are not."""
 
-    place: str
+    topic: str
+    partitions: list[int]
     of_lag: float  # per cent of what the lag grew by
     of_written: float  # per cent of what was written
     readers: list[str]
 
     @property
     def is_written_to(self) -> bool:
-        """Whether it is behind because most records are written to it."""
+        """Whether they are behind because most records are written to them."""
         return self.of_written >= threshold("hot_partition")
 
     @property
     def words(self) -> str:
-        """What is told of it."""
-        told = f"{self.of_lag:.0f} % of the lag is in {self.place}"
+        """What is told of them."""
+        is_one = len(self.partitions) == 1
+        place = f"{self.topic}-{self.partitions[0]}" if is_one else places(self.topic, self.partitions)
+        told = f"{self.of_lag:.0f} % of the lag is in {place}"
         if self.is_written_to:
             return f"{told}, to which {self.of_written:.0f} % of the records are written"
-        return f"{told}, which {listed(self.readers)} reads" if self.readers else told
+        reads = "reads" if len(self.readers) == 1 else "read"
+        return f"{told}, which {listed(self.readers)} {reads}" if self.readers else told
 
     @property
     def advice(self) -> str:
@@ -78,20 +92,41 @@ class _Hot:
                 "one customer, that most of them have; a partitioner of the application's own), spread them, or make "
                 "processing faster."
             )
+        if len(self.partitions) > 1:
+            return (
+                "Look at who reads these partitions: the host, and what takes long in the records; the other members "
+                "keep up."
+            )
         return (
             "Look at the member that reads this partition: its host, and what takes long in its records; more members "
             "do not help, for one reads a partition."
         )
 
 
+def places(topic: str, partitions: Iterable[int]) -> str:
+    """Partitions of a topic as people read them: ``orders 0-3,7``."""
+    return in_words(f"{topic}-{partition}" for partition in partitions)
+
+
 @dataclass(frozen=True, slots=True)
 class Trend:
-    """A group that reads and commits, and falls behind all the same, in all partitions of a topic together."""
+    """A group that reads and commits, and falls behind all the same, in all partitions of a topic together, or some."""
 
     group: str
     topic: str
-    spans: list[Span]  # those in which all of its partitions were heard of
-    members: list[str]  # client ids
+    spans: list[Span]  # those in which all of these partitions were heard of
+    members: list[str]  # client ids: all of the group, or who reads these partitions
+    partitions: tuple[int, ...] = ()  # if it falls behind in some alone, and keeps up in the topic as a whole
+
+    @property
+    def where(self) -> str:
+        """What it reads too slowly, in words."""
+        return places(self.topic, self.partitions) if self.partitions else self.topic
+
+    @property
+    def lasts(self) -> bool:
+        """Whether it is seen for long enough to tell a burst from what goes on."""
+        return len(self.spans) >= _LEAST_SPANS and self.seconds >= threshold("falling_behind_for")
 
     @property
     def seconds(self) -> float:
@@ -122,28 +157,62 @@ class Trend:
 def trends(signs: Signs) -> list[Trend]:
     """All of them, by group and topic."""
     found = []
-    for (group, topic), spans in sorted(_lag_by_span(signs).items()):
-        most = max(span.partitions for span in spans)
-        whole = sorted((span for span in spans if span.partitions == most), key=lambda span: span.at)
-        settled = max((row["started"] or 0 for row in signs.rebalances_of(group, whole[-1].at)), default=0)
-        if settled > whole[0].at + 10 * SECOND_NS:  # what was before the latest rebalance is another matter
-            whole = [span for span in whole if span.at >= settled] or whole[-1:]
-        first = whole[0]
+    for (group, topic), spans in sorted(_lag_by_span(signs, _KNOWN).items()):
         names = sorted(name for name, groups in signs.groups_of.items() if group in groups)
-        trend = Trend(group, topic, whole, names)
-        if len(whole) < _LEAST_SPANS or trend.seconds < threshold("falling_behind_for"):
-            continue
-        rising = sum(later.lag > earlier.lag for earlier, later in pairwise(whole))
-        if (
-            trend.written <= 0
-            or rising < _RISING * (len(whole) - 1)
-            or trend.grown < threshold("behind") * trend.written
-            or sum(span.commits > 0 for span in whole) < _RISING * len(whole)
-            or any(halt.group == group and halt.until >= first.at for halt in signs.once(halts))
-        ):
-            continue
-        found.append(trend)
+        trend = Trend(group, topic, _settled(signs, group, spans), names)
+        if _falls_behind(signs, trend):
+            found.append(trend)
+        elif (part := _in_part(signs, trend)) is not None:
+            found.append(part)
     return found
+
+
+def _settled(signs: Signs, group: str, spans: Sequence[Span]) -> list[Span]:
+    """Spans in which all partitions were heard of, from the latest rebalance on: what was before is another matter."""
+    most = max(span.partitions for span in spans)
+    whole = sorted((span for span in spans if span.partitions == most), key=lambda span: span.at)
+    settled = max((row["started"] or 0 for row in signs.rebalances_of(group, whole[-1].at)), default=0)
+    if settled > whole[0].at + 10 * SECOND_NS:
+        return [span for span in whole if span.at >= settled] or whole[-1:]
+    return whole
+
+
+def _falls_behind(signs: Signs, trend: Trend) -> bool:
+    """Whether it does from span to span, by ten seconds of writing, although it commits and was not halted."""
+    spans = trend.spans
+    if not trend.lasts or trend.written <= 0 or trend.grown < threshold("behind") * trend.written:
+        return False
+    rising = sum(later.lag > earlier.lag for earlier, later in pairwise(spans))
+    return (
+        rising >= _RISING * (len(spans) - 1)
+        and sum(span.commits > 0 for span in spans) >= _RISING * len(spans)
+        and not any(halt.group == trend.group and halt.until >= spans[0].at for halt in signs.once(halts))
+    )
+
+
+def _in_part(signs: Signs, trend: Trend) -> Trend | None:
+    """The partitions in which a group falls behind, though it keeps up in the topic as a whole: a member is slow.
+
+    It is in all that it reads; where it keeps up in others, something is wrong with a partition, or its broker.
+    """
+    least = threshold("behind_in_part")
+    if not trend.lasts or trend.grown < least:
+        return None
+    grown = _grown(signs, trend)
+    late = [number for number, of in grown.items() if of.lag * trend.seconds >= threshold("behind") * of.written > 0]
+    where = _KNOWN & (pc.field("group_id") == trend.group) & (pc.field("topic") == trend.topic)
+    readers = {name for number in late for name in grown[number].readers}
+    others = {name for number in grown if number not in late for name in grown[number].readers}
+    if not readers or readers & others:
+        return None
+    spans = _lag_by_span(signs, where & pc.field("partition").isin(late)).get((trend.group, trend.topic), [])
+    part = replace(
+        trend,
+        spans=[span for span in _settled(signs, trend.group, spans) if span.at >= trend.spans[0].at],
+        members=sorted(readers),
+        partitions=tuple(sorted(late)),
+    )
+    return part if part.spans and part.grown >= least and _falls_behind(signs, part) else None
 
 
 def by_quota(signs: Signs) -> dict[str, list[Trend]]:
@@ -182,7 +251,7 @@ def lagging(signs: Signs) -> Iterator[Incident]:
         group, topic, first, last = trend.group, trend.topic, trend.spans[0], trend.spans[-1]
         if (group, topic) in told or trend.grown_since(missing.get(group, signs.end)) >= _MOSTLY * trend.grown:
             continue
-        hot = _hot(signs, group, topic, first, last)
+        hot = _hot(signs, trend)
         yield Incident(
             kind=IncidentKind.CONSUMER_LAGGING,
             severity=Severity.WARNING,
@@ -190,7 +259,7 @@ def lagging(signs: Signs) -> Iterator[Incident]:
             subjects=(Subject(Role.GROUP, group), Subject(Role.TOPIC, topic), *signs.clients(trend.members)),
             started=first.at,
             ended=None,
-            headline=f"group {group} reads {topic} more slowly than is written from {clock(first.at)} on: "
+            headline=f"group {group} reads {trend.where} more slowly than is written from {clock(first.at)} on: "
             f"{trend.words}; {trend.written:,.0f} records a second are written, "
             f"{trend.written - trend.grown / trend.seconds:,.0f} are read" + ("" if hot is None else f"; {hot.words}"),
             evidence=tuple(
@@ -210,33 +279,43 @@ def explained(signs: Signs, trend: Trend) -> frozenset[str]:
     return signs.explained(("lag_growing", "commits_stopped"), since, until, groups=[trend.group])
 
 
-def _hot(signs: Signs, group: str, topic: str, first: Span, last: Span) -> _Hot | None:
-    """The one partition of a topic that most of the lag is in; None if it is spread."""
+def _hot(signs: Signs, trend: Trend) -> _Hot | None:
+    """The fewest partitions of a topic that most of the lag is in; None if it is spread over more than half of them."""
+    grown = _grown(signs, trend)
+    total = max(sum(of.lag for of in grown.values()), 1)
+    written = max(sum(of.written for of in grown.values()), 1)
+    in_order = sorted(grown, key=lambda number: (-grown[number].lag, number))
+    shares = [*accumulate(100 * grown[number].lag / total for number in in_order)]
+    few = 1 + next((place for place, share in enumerate(shares) if share >= threshold("hot_partition")), len(shares))
+    if 2 * few > len(grown):
+        return None
+    chosen = sorted(in_order[:few])
+    of_written = 100 * sum(grown[number].written for number in chosen) / written
+    readers = {name for number in chosen for name in grown[number].readers}
+    return _Hot(trend.topic, chosen, min(shares[few - 1], 100), of_written, sorted(readers))
+
+
+def _grown(signs: Signs, trend: Trend) -> dict[int, _Grown]:
+    """What became of each partition of its topic from its first span to its last."""
+    first, last = trend.spans[0], trend.spans[-1]
     where = (
-        (pc.field("group_id") == group)
-        & (pc.field("topic") == topic)
+        (pc.field("group_id") == trend.group)
+        & (pc.field("topic") == trend.topic)
         & pc.field("at").isin(pa.array([first.at, last.at], TIME))
     )
     columns = ("partition", "at", "lag", "end_offset", "client_id")
-    grown: dict[int, int] = defaultdict(int)
-    written: dict[int, int] = defaultdict(int)
-    readers: dict[int, set[str]] = defaultdict(set)
+    found: dict[int, _Grown] = defaultdict(_Grown)
     for row in signs.rows("lag", columns, where & pc.field("lag").is_valid()):
         sign = 1 if row["at"] == last.at else -1
-        grown[row["partition"]] += sign * row["lag"]
-        written[row["partition"]] += sign * (row["end_offset"] or 0)
-        readers[row["partition"]] |= {row["client_id"]} - {None}
-    most = max(grown, key=lambda partition: (grown[partition], -partition))
-    of_lag = 100 * grown[most] / (last.lag - first.lag)
-    if len(grown) < 2 or of_lag < threshold("hot_partition"):
-        return None
-    of_written = 100 * written[most] / max(sum(written.values()), 1)
-    return _Hot(f"{topic}-{most}", min(of_lag, 100), of_written, sorted(readers[most]))
+        of = found[row["partition"]]
+        of.lag += sign * row["lag"]
+        of.written += sign * (row["end_offset"] or 0)
+        of.readers |= {row["client_id"]} - {None}
+    return found
 
 
-def _lag_by_span(signs: Signs) -> dict[tuple[str, str], list[Span]]:
+def _lag_by_span(signs: Signs, where: pc.Expression) -> dict[tuple[str, str], list[Span]]:
     found: dict[tuple[str, str], dict[int, Span]] = defaultdict(dict)
-    where = pc.field("group_id").is_valid() & pc.field("lag").is_valid()
     for batch in signs.batches("lag", ("group_id", "topic", "at", "lag", "end_offset", "commits"), where):
         sums = batch.group_by(["group_id", "topic", "at"]).aggregate(
             [("lag", "count"), ("lag", "sum"), ("end_offset", "sum"), ("commits", "sum")]

@@ -144,6 +144,7 @@ THRESHOLDS: dict[str, Threshold] = {
     "falling_behind_for": Threshold(30, "s", "a burst is over by then, or becomes one that is not"),
     "held_back": Threshold(50, "% of the time", "who waits for a quota for less of it could catch up in the rest"),
     "behind": Threshold(10, "s of writing", "what one poll or a rebalance leaves is a second or two"),
+    "behind_in_part": Threshold(100, "records", "of some partitions alone: fewer are what one poll leaves in them"),
     "same_again": Threshold(10, "times", "who tries a record again a few times, and then leaves it, is not stuck"),
     "longest_pause": Threshold(3, "times", "who asks again every 20 s, as its batches take so long, may be late once"),
     "replicas_late": Threshold(12, "s", "a broker that is gone is fenced after 9 s (broker.session.timeout.ms)"),

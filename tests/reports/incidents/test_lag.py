@@ -13,6 +13,7 @@ from tests.reports.incidents.tables_of import (
     IN_GROUP,
     Row,
     at,
+    connection,
     finding,
     found,
     names,
@@ -155,6 +156,46 @@ def test_one_partition_may_be_behind_while_the_others_are_not(
     assert one.kind == "consumer_lagging"
     assert one.headline.endswith(" are read" if words is None else f" are read; {words}")
     assert one.advice.startswith(advice)
+
+
+def of_members(grows: list[float], readers: str, writes: float = 20, spans: int = 5) -> list[Row]:
+    """A partition for each letter of its reader's name, that grows so much in ten seconds."""
+    return [
+        row("lag", group_id="shop", topic="orders", partition=number, at=at(10 * n), commits=1)
+        | {"lag": 30 + int(grew * n), "end_offset": int(writes * n), "client_id": f"c{readers[number]}"}
+        for n in range(spans)
+        for number, grew in enumerate(grows)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("grows", "told"),
+    [
+        ([0, 0, 0, 0, 13, 13], "orders 4-5"),  # of 20 that are written in 10 s; of all a group may leave 33
+        ([0, 0, 0, 0, 12, 12], None),  # less than a hundred records in all
+        ([-3, 0, 0, 0, 16, 16], "orders 4-5"),
+        ([0, 0, 0, 0, 2, 26], None),  # ten seconds of writing are 20 records, and 8 less: its reader keeps up elsewhere
+        ([0, 0, 0, 0, 0, 24], None),
+        ([20, 20, 20, 20, 20, 20], "orders"),
+    ],
+)
+def test_one_member_may_be_slow_while_its_group_keeps_up(grows: list[float], told: str | None) -> None:
+    rows = of_members(grows, "112233")
+    members = [connection(number, client_id=f"c{number}") for number in (1, 2, 3)]
+    headlines = [one.headline for one in found(lag=rows, rebalances=[IN_GROUP], connections=members)]
+    assert [one.partition("reads ")[2].partition(" more slowly")[0] for one in headlines] == ([told] if told else [])
+
+
+def test_who_reads_the_partitions_that_are_behind() -> None:
+    one = only(lag=of_members([0, 0, 0, 0, 13, 13], "112233"), connections=[connection(3, client_id="c3")])
+    words = (
+        "the lag grew by 104 to 164 records in 40 s; 4 records a second are written, 1 are read; 100 % of the lag is in"
+    )
+    assert one.headline.endswith(f"{words} orders 4-5, which c3 reads")
+    assert names(one) == ["shop", "orders", "c3", H1]
+    assert one.advice.startswith("Look at who reads these partitions")
+    rows = of_members([20, 20, 20, 0, 0, 0], "123123", spans=6)
+    assert only(lag=rows).headline.endswith("100 % of the lag is in orders 0-2, which c1, c2, c3 read")
 
 
 def test_a_topic_of_one_partition_has_no_other() -> None:
