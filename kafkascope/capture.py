@@ -299,8 +299,8 @@ class SpooledCapture(Capture):
                 self._results[name] = made
         return self._results[view]
 
-    def _rows_of_view(self, name: str) -> pa.Table:
-        return self._names.resolve(self._spool.table(name))
+    def _rows_of_view(self, name: str) -> Iterator[pa.Table]:
+        return (self._names.resolve(pa.table(some)) for some in self._spool.table(name).to_batches())
 
     def _add_issues(self, issues: pa.Table) -> None:
         """Take in what was met when an answer was asked for, and say so if there are faults of ours."""

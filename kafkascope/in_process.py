@@ -72,9 +72,8 @@ class InThisProcess(Pipeline):
         for part in rows:
             counts[part.table] += part.rows
 
-        def rows_of(view: str) -> pa.Table:
-            groups = (group for part in rows if part.table == view for group in stored(self.staging, part))
-            return known.resolve(pa.concat_tables(groups))
+        def rows_of(view: str) -> Iterator[pa.Table]:
+            return (known.resolve(some) for part in rows if part.table == view for some in stored(self.staging, part))
 
         most = self.options.session.limits.processes
         found = understood(rows_of, counts, Known.of(known.learned()), most, lambda: check(self.stop))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass
 
@@ -15,6 +15,10 @@ from kafkascope.side_by_side import Numbers, processes_worth, side_by_side
 
 SHARE_ROWS = 20_000
 """Of a view, that are worth a process of their own."""
+_MOST_ROWS = 250_000  # of a share, if keys allow it: they are held at once
+
+Rows = Callable[[str], Iterable[pa.Table]]
+"""The rows of a view, some at a time."""
 
 
 def processes_for(counts: Mapping[str, int], most: int) -> int:
@@ -23,7 +27,7 @@ def processes_for(counts: Mapping[str, int], most: int) -> int:
 
 
 def understood(
-    rows: Callable[[str], pa.Table],
+    rows: Rows,
     counts: Mapping[str, int],
     known: Known,
     most: int,
@@ -31,7 +35,7 @@ def understood(
 ) -> dict[str, dict[str, pa.Table]]:
     """What views make of their rows, as `guarded.results`, by the names of the views; with at most so many processes.
 
-    rows: those of a view; counts: how many they are, of each view that is asked. Which process does what is not fixed:
+    counts: how many rows there are, of each view that is asked. Which process does what is not fixed:
     each takes a share of the keys of a view at a time, as one key can be as much work as all others together.
     """
     works = list(_works(rows, counts, known, most))
@@ -64,21 +68,21 @@ class _Work:
     view: str
     number: int
     of: int
-    rows: Callable[[str], pa.Table]
+    rows: Rows
     known: Known
 
     def result(self) -> dict[str, pa.Table]:
         """What the view makes of the rows with these keys."""
         view, rows = VIEWS[self.view](), self.rows(self.view)
         if self.of > 1:
-            rows = rows.filter(pa.array(partition_of(rows[view.key], self.of) == self.number))
-        return results(view, rows, self.known)
+            rows = (some.filter(pa.array(partition_of(some[view.key], self.of) == self.number)) for some in rows)
+        return results(view, pa.concat_tables([view.schema.empty_table(), *rows]), self.known)
 
 
-def _works(rows: Callable[[str], pa.Table], counts: Mapping[str, int], known: Known, most: int) -> Iterator[_Work]:
+def _works(rows: Rows, counts: Mapping[str, int], known: Known, most: int) -> Iterator[_Work]:
     """All that is to be done: in the order of the registry, for rows of groups take longest, and begin first so."""
     for view in VIEWS:
         if view in counts:
-            of = processes_worth(counts[view] // SHARE_ROWS, most)
+            of = max(processes_worth(counts[view] // SHARE_ROWS, most), counts[view] // _MOST_ROWS)
             for number in range(of):
                 yield _Work(view, number, of, rows, known)

@@ -22,7 +22,8 @@ from kafkascope.incident_watch import Looks
 from kafkascope.out.pipeline import StoppedError
 from kafkascope.reading import Listening, Reading
 from kafkascope.rehearsal import Rehearsal
-from kafkascope.reports.columns.views import View
+from kafkascope.reports.columns.views import Known, View
+from kafkascope.reports.views.guarded import results
 from kafkascope.reports.views.registry import VIEWS
 from kafkascope.reports.vocabulary.tables import SCHEMAS
 from kafkascope.shares import first_share, read_all
@@ -145,6 +146,25 @@ def test_the_share_of_a_process_that_was_killed_is_read_here() -> None:
         made = read_all(reading, deadly)
     assert in_all(made) == one_process(EAGER)
     assert tried == [Share(0, PROCESSES), Share(1, PROCESSES)]
+
+
+def test_many_rows_of_a_view_are_understood_some_keys_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    path, limits, held = str(PCAPS / "mixed-versions" / "capture.pcap"), {"processes": 1}, list[int]()
+    at_once = kafkascope.read(path, limits=limits)
+
+    def counted(view: View, rows: pa.Table, known: Known) -> dict[str, pa.Table]:
+        held.append(rows.num_rows)
+        return results(view, rows, known)
+
+    monkeypatch.setattr(understanding, "results", counted)
+    monkeypatch.setattr(understanding, "_MOST_ROWS", 20)
+    some = kafkascope.read(path, limits=limits)
+    rows = some.arrow("throughput")
+    assert len(held) > 3
+    assert max(held) < sum(held) / 2
+    assert comparable("throughput", rows).equals(comparable("throughput", at_once.arrow("throughput")))
+    for name in some.tables:
+        assert comparable(name, some.arrow(name)).equals(comparable(name, at_once.arrow(name))), name
 
 
 @pytest.fixture
