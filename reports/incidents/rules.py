@@ -188,6 +188,7 @@ def conclusions(tables: Mapping[str, ds.Dataset], summary: Mapping[str, Any]) ->
     A table that is not there is taken for empty. Findings are those of each client; incidents name those that
     they explain as they are called when those alike are one. A fault costs the incidents of one rule.
     """
+    pa.default_memory_pool().release_unused()  # of what views needed: see `views.guarded`
     signs = Signs(tables, nanoseconds(summary.get("last")) or 0, nanoseconds(summary.get("first")) or 0)
     found: list[Incident] = []
     issues: list[Issue] = []

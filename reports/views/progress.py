@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
 
 import numpy as np
 import pyarrow as pa
@@ -83,21 +84,26 @@ def _called(table: pa.Table, clusters: Clusters, cluster: str | None) -> pa.Tabl
 
 
 def _joined(rows: pa.Table) -> pa.Table:
-    """The rows, those of a kind joined: some partitions at a time, so that not all are copied and sorted at once."""
+    """The rows, those of a kind joined and together: some partitions at a time, as not to copy and sort all at once."""
     [partition], _ = topic_partitions(rows)
     keyed = rows.append_column("topic_partition", pa.array(partition))
-    joined = [POSITIONS.empty_table()]
+    joined: list[tuple[pa.Table, ...]] = []
     for some, _ in keys_together(keyed, "topic_partition"):
         fetches, ends, commits = _by_kind(some.select(POSITIONS.names))
-        joined += [joined_fetches(fetches), joined_ends(ends), joined_commits(commits)]
-    return pa.concat_tables(joined)
+        joined.append((joined_fetches(fetches), joined_ends(ends), joined_commits(commits)))
+    return pa.concat_tables([POSITIONS.empty_table(), *chain.from_iterable(zip(*joined, strict=True))])
 
 
 def _by_kind(rows: pa.Table) -> tuple[pa.Table, pa.Table, pa.Table]:
     """Fetches, ends, and what groups committed or fetched otherwise."""
-    kinds = ([FETCH], [END], SPOKEN)
-    fetches, ends, commits = (rows.filter(pc.is_in(rows["kind"], pa.array(some))) for some in kinds)
-    return fetches, ends, commits
+    return _of_kinds(rows, [FETCH]), _of_kinds(rows, [END]), _of_kinds(rows, SPOKEN)
+
+
+def _of_kinds(rows: pa.Table, kinds: Sequence[str]) -> pa.Table:
+    places = np.flatnonzero(pc.is_in(rows["kind"], pa.array(kinds)).to_numpy())
+    if len(places) and places[-1] - places[0] + 1 == len(places):  # as of one large topic: they need not be copied
+        return rows.slice(places[0], len(places))
+    return rows.take(pa.array(places))
 
 
 def _of_topics(rows: pa.Table, members: Mapping[str, str]) -> tuple[pa.Table, pa.Table, pa.Table]:
