@@ -198,6 +198,8 @@ def _loss(signs: Signs, row: Row, client_id: str | None, member_id: str | None, 
         return client_id is not None and one["client_id"] == client_id and len(ran_at) == 1
 
     silence = next((one for one in reversed(signs.silences_of(row["group_id"], at)) if is_it(one)), None)
+    if silence is None and member_id is not None:  # the capture may lack how long its session is
+        silence = signs.end_of(row["group_id"], member_id, at)
     host = silence["client"] if silence else None
     if host is None:
         before = reversed(signs.rebalances_of(row["group_id"], at))

@@ -415,6 +415,18 @@ class Signs:
         rows = self._silent.get(group, [])
         return rows[: bisect_left(rows, until + 1, key=lambda row: row["at"])]
 
+    def end_of(self, group: str, member_id: str, until: int) -> Row | None:
+        """The latest event before a time by which the connection of a member that had not left ended, if any."""
+        rows = self._ended.get((group, member_id), ())
+        return max((row for row in rows if row["at"] < until), key=lambda row: int(row["at"]), default=None)
+
+    @cached_property
+    def _ended(self) -> dict[tuple[str, str], list[Row]]:
+        found: dict[tuple[str, str], list[Row]] = defaultdict(list)
+        for row in self.rows("group_events", where=pc.field("event") == "connection_ended"):
+            found[row["group_id"], row["member_id"]].append(row)
+        return found
+
     @cached_property
     def _coordinators(self) -> dict[str, list[tuple[int, str]]]:
         """Coordinators of each group, by address or name, with the time when each was told, by time."""

@@ -139,7 +139,6 @@ class Seen:
     at: int
     generation: int
     member_id: str
-    api: str
     message: Message
 
 
@@ -156,6 +155,7 @@ class GroupFacts:
     )
     words: dict[str, Words] = field(default_factory=lambda: defaultdict(Words))
     named: list[Seen] = field(default_factory=list)  # first request of each member in each generation
+    beat: set[str] = field(default_factory=set)  # members that sent heartbeats
     described: list[Message] = field(default_factory=list)
     instances: dict[str, str] = field(default_factory=dict)  # instance id by member id
     spoke: dict[str, Message] = field(default_factory=dict)  # the first message of a member, by its id
@@ -221,8 +221,7 @@ def _numbers(values: I64) -> array[int]:
 def _only_of_members(facts: GroupFacts) -> None:
     """Forget who did nothing but commit: members of other protocols commit in the same words."""
     members = {join.member_id for join in facts.joins} | {sync.member_id for sync in facts.syncs}
-    members |= {seen.member_id for seen in facts.named if seen.api == "Heartbeat"}
-    members |= {refusal.member_id for refusal in facts.refusals if refusal.api == "Heartbeat"}
+    members |= facts.beat
     members |= {leave.member_id for leave in facts.leaves}
     for member in [each for each in facts.words if each not in members]:
         del facts.words[member]
@@ -322,6 +321,7 @@ class _FactReader:
         if not message.request_text:
             return
         member, generation, instance = self._who(message)
+        self.facts.beat.add(member)
         self._spoke(message, at, member, generation, instance)
         if message.outcome == "answered" and not message.error:
             self.facts.content[generation].append(at)
@@ -386,7 +386,7 @@ class _FactReader:
             insort(self.facts.in_vain[member], message.answered or at)
         if generation >= 0 and (member, generation) not in self._named and message.error not in FENCED | NOT_HERE:
             self._named.add((member, generation))
-            self.facts.named.append(Seen(at, generation, member, message.api, message))
+            self.facts.named.append(Seen(at, generation, member, message))
 
     def _said(self, member: str, message: Message, at: int, *, may_wait: bool, prolongs: bool) -> None:
         """A word of a member.

@@ -72,6 +72,17 @@ def test_a_process_that_ends_has_its_connections_closed_by_its_kernel(
         assert one.evidence[-1].packet == 1
 
 
+@pytest.mark.parametrize(("member_id", "closed", "told"), [("c1-id", 30, True), ("c1-id", 40, False), ("x", 30, False)])
+def test_a_member_whose_session_the_capture_lacks_died_when_its_connection_ended(
+    member_id: str, closed: float, told: bool
+) -> None:
+    """How long its session is it said before the capture began: so nothing tells since when it was silent."""
+    ended = group_event("connection_ended", closed, member_id=member_id, client_id="c1", client=H1)
+    (one,) = lost(group_events=[ended], connections=[connection(1, opened=1, closed=closed, how_closed="fin")])
+    assert (f"ended without leaving at {clock(at(30))}" in one.headline) == told
+    assert ("the capture leaves it open" in one.headline) != told
+
+
 def test_what_a_lost_worker_of_connect_ran_is_missed_until_it_is_given_out() -> None:
     work = [{"partition": name, "since": at(30), "ms": 22_000.0} for name in ("connector:src", "task:src-0")]
     given_out = [

@@ -95,6 +95,8 @@ def test_who_does_nothing_but_commit_is_a_member_of_another_protocol() -> None:
     commit(0, "commits~1")
     commit(10, "refused commits~1", "ILLEGAL_GENERATION")
     said.heartbeat(20, "beats~1", 1)
+    commit(25, "commits and beats~1")
+    said.heartbeat(28, "commits and beats~1", 1)
     said.heartbeat(30, "refused beats~1", 1, "REBALANCE_IN_PROGRESS")
     said.heartbeat(40, "dropped~1", 1, "UNKNOWN_MEMBER_ID")
     said.leave(50, "leaves~1")
@@ -102,11 +104,13 @@ def test_who_does_nothing_but_commit_is_a_member_of_another_protocol() -> None:
     said.sync(70, "syncs~1", 1)
     said.join(80, "joins~1")
     found = facts(said)
-    assert set(found.words) == {"beats~1", "refused beats~1", "leaves~1", "syncs~1", "joins~1"}
+    beat = {"beats~1", "commits and beats~1", "refused beats~1"}
+    assert set(found.words) == beat | {"leaves~1", "syncs~1", "joins~1"}
     assert set(found.spoke) == set(found.words)
-    named = [(seen.member_id, seen.api) for seen in found.named]
+    named = [(seen.member_id, seen.message.api) for seen in found.named]
     assert named == [
         ("beats~1", "Heartbeat"),
+        ("commits and beats~1", "OffsetCommit"),
         ("refused beats~1", "Heartbeat"),
         ("leaves~1", "OffsetCommit"),
         ("syncs~1", "SyncGroup"),
@@ -197,7 +201,7 @@ def test_requests_name_generations_from_zero_on(api: str, generation: int, is_na
     said.join(0, "a~1")
     said.say(10, api, "a", {"memberId": "a~1", "generationId": generation}, {}, broker=OTHER)
     found = facts(said)
-    assert [(seen.generation, seen.api) for seen in found.named] == ([(generation, api)] if is_named else [])
+    assert [(seen.generation, seen.message.api) for seen in found.named] == ([(generation, api)] if is_named else [])
     assert after_start(found.words["a~1"].times) == ([0, 10] if is_named else [0])
 
 
