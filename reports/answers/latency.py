@@ -330,6 +330,16 @@ def spent_on(one: ApiLatency) -> dict[str, Spread]:
     return {name: part for name, part in one.parts.items() if name not in left_out}
 
 
+def shares_of(one: ApiLatency) -> dict[str, float]:
+    """What share of an API's time each of these parts took; nothing if it took none.
+
+    How long a quota holds clients back behind answers (KIP-219) is no time of exchanges: it is part of the whole here.
+    """
+    parts = {name: part.sum_ms for name, part in spent_on(one).items()}
+    whole = max(one.total.sum_ms, sum(parts.values()))
+    return {name: spent / whole for name, spent in parts.items()} if one.total.sum_ms else {}
+
+
 def tone(part: str, spread: Spread) -> str:
     """How bad a part is, by its time and not by its share: ``bad``, ``warn``, or nothing for what is ordinary."""
     if part not in _UNASKED:

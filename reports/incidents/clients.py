@@ -50,7 +50,13 @@ _TOLD = (
         Certainty.CERTAIN,
         ("error_loop", "metadata_storm"),
     ),
-    Told(IncidentKind.THROTTLED, frozenset({"throttled"}), Severity.WARNING, Certainty.CERTAIN),
+    Told(
+        IncidentKind.THROTTLED,
+        frozenset({"throttled"}),
+        Severity.WARNING,
+        Certainty.CERTAIN,
+        ("unanswered",),  # brokers read no more of a client until its delay is over
+    ),
     Told(
         IncidentKind.CONNECTION_STORM,
         frozenset({"connection_churn"}),

@@ -13,7 +13,7 @@ from kafkascope.reports.answers import coverage
 from kafkascope.reports.answers.answers import Answers
 from kafkascope.reports.answers.errors import Errors
 from kafkascope.reports.answers.groups import Groups, weight_ms
-from kafkascope.reports.answers.latency import PART_NAMES, ApiLatency, Latency, of_broker, spent_on, tone
+from kafkascope.reports.answers.latency import PART_NAMES, ApiLatency, Latency, of_broker, shares_of, tone
 from kafkascope.reports.answers.progress import Lag
 from kafkascope.reports.columns.shown import shown_text
 from kafkascope.reports.columns.text import counted
@@ -139,11 +139,11 @@ def _latency(latency: Latency | None) -> Iterator[RenderableType]:
 
 def _most(api: ApiLatency) -> str:
     """What most of the time went to, and how much of it: ``waiting 84%``."""
-    parts = {name: part.sum_ms for name, part in spent_on(api).items()}
-    if not api.total.sum_ms or not parts:
+    shares = shares_of(api)
+    if not shares:
         return ""
-    name = max(parts, key=lambda one: parts[one])
-    return f"{PART_NAMES[name][0]} {parts[name] / api.total.sum_ms:.0%}"
+    name = max(shares, key=lambda one: shares[one])
+    return f"{PART_NAMES[name][0]} {shares[name]:.0%}"
 
 
 def _errors(errors: Errors | None) -> Iterator[RenderableType]:

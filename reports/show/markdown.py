@@ -9,7 +9,7 @@ from kafkascope.reports.answers import coverage
 from kafkascope.reports.answers.answers import Answers
 from kafkascope.reports.answers.errors import ErrorAnswer
 from kafkascope.reports.answers.groups import GroupAnswer, weight_ms
-from kafkascope.reports.answers.latency import PART_NAMES, of_broker, spent_on
+from kafkascope.reports.answers.latency import PART_NAMES, of_broker, shares_of
 from kafkascope.reports.columns.shown import shown_text
 from kafkascope.reports.columns.text import counted
 from kafkascope.reports.columns.words import clock, day_and_clock, duration
@@ -174,9 +174,7 @@ def _latency(answers: Answers) -> Iterator[str]:
     for api in latency.apis[:ROWS]:
         broker, is_told = of_broker(api)
         shares = ", ".join(
-            f"{PART_NAMES[name][0]} {part.sum_ms / api.total.sum_ms:.0%}"
-            for name, part in spent_on(api).items()
-            if api.total.sum_ms and part.sum_ms / api.total.sum_ms >= 0.005
+            f"{PART_NAMES[name][0]} {share:.0%}" for name, share in shares_of(api).items() if share >= 0.005
         )
         p50, p90, p99, _ = map(duration, api.total.at)
         slowest = f"{'' if is_told else '≤'}{duration(broker.at[2])}" if broker else ""

@@ -8,7 +8,17 @@ from kafkascope.reports.answers import coverage
 from kafkascope.reports.answers.answers import Answers, group_of
 from kafkascope.reports.answers.errors import ErrorAnswer
 from kafkascope.reports.answers.incident_timelines import IncidentTimeline
-from kafkascope.reports.answers.latency import PART_NAMES, Latency, Ranked, Spread, of_broker, spent_on, telling, tone
+from kafkascope.reports.answers.latency import (
+    PART_NAMES,
+    Latency,
+    Ranked,
+    Spread,
+    of_broker,
+    shares_of,
+    spent_on,
+    telling,
+    tone,
+)
 from kafkascope.reports.answers.progress import LINES, GroupLag
 from kafkascope.reports.answers.throughput import Flow
 from kafkascope.reports.columns.shown import shown_text
@@ -223,20 +233,18 @@ def _latency(latency: Latency | None, clock: Clock) -> Json | None:
                     {
                         "part": name,
                         # Time between exchanges is no share of the time of exchanges.
-                        "share": None
-                        if name == "application" or not one.total.sum_ms
-                        else round(part.sum_ms / one.total.sum_ms, 4),
+                        "share": round(shown[name], 4) if name in shown else None,
                         "percentiles": _percentiles(part),
                         "tone": tone(name, part),
                     }
                     for name, part in one.parts.items()
-                    if name in shown or name == "application"
+                    if name in spent_on(one) or name == "application"
                 ]
                 if telling(one)
                 else [],
             }
             for one in latency.apis
-            for shown in (spent_on(one),)
+            for shown in (shares_of(one),)
         ],
         "heats": [
             {"api": heat.api, "part": heat.part, "cells": heat.cells.reshape(-1).tolist()} for heat in latency.heats

@@ -2,7 +2,16 @@ from __future__ import annotations
 
 import pytest
 
-from kafkascope.reports.answers.latency import PART_NAMES, ApiLatency, Spread, of_broker, spent_on, telling, tone
+from kafkascope.reports.answers.latency import (
+    PART_NAMES,
+    ApiLatency,
+    Spread,
+    of_broker,
+    shares_of,
+    spent_on,
+    telling,
+    tone,
+)
 from kafkascope.reports.measures.latency.parts import PARTS
 from kafkascope.reports.vocabulary.thresholds import threshold
 
@@ -38,6 +47,13 @@ def test_what_was_slow_is_counted_once() -> None:
     assert spent_on(api(slow=10.0, waiting=90.0, application=500.0)).keys() == {"slow", "waiting"}
     assert spent_on(api(slow=10.0, network=1.0, broker=6.0, unclear=3.0)).keys() == {"network", "broker", "unclear"}
     assert spent_on(api(slow=10.0, unclear=10.0)).keys() == {"unclear"}
+
+
+def test_shares_are_of_all_that_parts_took() -> None:
+    """Clients that a quota holds back behind answers are so for longer than the answers took."""
+    assert shares_of(api(slow=10.0, waiting=90.0, application=500.0)) == {"slow": 0.1, "waiting": 0.9}
+    assert shares_of(api(slow=100.0, throttled=300.0)) == {"slow": 0.25, "throttled": 0.75}
+    assert shares_of(ApiLatency("Fetch", Spread(1, 0.0, (0.0,) * 4, 0.0), api(slow=0.0).parts)) == {}
 
 
 @pytest.mark.parametrize(("unclear", "is_told"), [(10.0, True), (10.1, False)])

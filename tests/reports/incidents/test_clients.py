@@ -56,6 +56,13 @@ def test_a_quota_that_holds_back_beyond_the_end_of_the_capture_goes_on() -> None
     assert (one.ended, one.cost_ms) == (None, (LASTS - 10) * 1000)
 
 
+def test_what_a_client_that_is_held_back_asks_may_stay_unanswered() -> None:
+    rows = [finding(kind, f"client c1 ({H1})", "t", 10, 20, weight=0.9) for kind in ("throttled", "unanswered")]
+    assert len(only(findings=rows).findings) == 2
+    rows[1] |= {"client_ids": ["c2"]}
+    assert len(only(findings=rows).findings) == 1
+
+
 def test_one_that_tries_again_and_again_as_its_password_is_wrong_is_no_storm_and_brokers_are_none() -> None:
     kinds = ("authentication_failed", "connection_churn")
     rows = [finding(kind, f"client c1 ({H1})", "t", 10, 20, weight=0.9) for kind in kinds]
