@@ -49,7 +49,7 @@ def made(signs: Signs) -> Iterator[Incident]:
                 started=row["at"],
                 ended=used[topic],
                 headline=f"brokers made topic {topic} at {clock(row['at'])} because {row['client_id']} asked for it: "
-                f"nobody in this capture created it{near_ones(topic, signs.used_topics - {topic})}{unwritten}",
+                f"nobody in this capture created it{near_ones(topic, signs.used_topics - asked.keys())}{unwritten}",
                 evidence=(
                     Weighed(
                         f"Metadata of {row['client_id']} said that it is not there, and may be made",

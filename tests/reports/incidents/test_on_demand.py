@@ -49,6 +49,12 @@ def test_a_topic_that_is_made_because_a_client_asked() -> None:
     assert written.headline.endswith(" created it")
 
 
+def test_what_is_made_on_demand_as_well_is_not_what_was_meant() -> None:
+    second = NOT_THERE | {"topic": "orders", "number": NOT_THERE["number"] + 1}
+    (one,) = found(**tables(throughput=[WRITTEN], errors=[NOT_THERE, second]))
+    assert "created it; nothing is written to it" in one.headline
+
+
 CREATED = exchange(
     9, "CreateTopics", 10.1, 10.2, connection=2, client_id="adm", request='{"topics": [{"name": "ordres"}]}'
 )
