@@ -50,11 +50,11 @@ class Fate:
     kind: IncidentKind
     evidence: tuple[Weighed, ...]
     settled: bool
-    ended: int | None = None  # when its process did; None: it did not, or the capture does not show it
+    ended: int | None = None  # when its process did, or when it was heard last; None: the capture does not show it
     closed: bool = False  # its client was closed, so the process did not die
 
     def at(self, loss: Loss) -> int:
-        """When it befell a member: when its process ended, or when it was heard last."""
+        """When it befell a member: when its process ended, or when it was heard last, on whatever connection."""
         return loss.since if self.ended is None else max(self.ended, loss.since)
 
 
@@ -170,12 +170,12 @@ def _silent(loss: Loss, left: Traces) -> Fate:
                 f"brokers sent it packets in {counted(len(asked), 'tenth')} of a second after that, and nothing came "
                 "back, not even an acknowledgement"
             )
-            return Fate(IncidentKind.CLIENT_UNREACHABLE, (spoke, Weighed(text, None, asked[0], 0.8)), True)
+            return Fate(IncidentKind.CLIENT_UNREACHABLE, (spoke, Weighed(text, None, asked[0], 0.8)), True, last_packet)
         if (again := _same_connections(loss, left)) is not None:
             text = "it went on with the connections that it had, and nothing had been lost on them: it had stood still"
-            return Fate(IncidentKind.CLIENT_FROZEN, (spoke, Weighed(text, None, again, 0.7)), True)
+            return Fate(IncidentKind.CLIENT_FROZEN, (spoke, Weighed(text, None, again, 0.7)), True, last_packet)
         text = "nothing at all came of its host, and nothing was sent to it: dead, frozen or cut off look alike"
-        return Fate(IncidentKind.CLIENT_UNREACHABLE, (spoke, Weighed(text, None, None, 0.3)), False)
+        return Fate(IncidentKind.CLIENT_UNREACHABLE, (spoke, Weighed(text, None, None, 0.3)), False, last_packet)
     spoke = Weighed("its last word to the group", None, loss.since, 0.4)
     if loss.expelled - last_data >= quiet:
         after = [at for life in own for at in life.tenths("sent_in") if last_data < at < loss.expelled]
@@ -184,9 +184,9 @@ def _silent(loss: Loss, left: Traces) -> Fate:
                 f"its host went on to acknowledge ({counted(len(after), 'tenth')} of a second with packets, none "
                 "with data)"
             )
-            return Fate(IncidentKind.CLIENT_FROZEN, (spoke, Weighed(text, None, min(after), 0.8)), True)
+            return Fate(IncidentKind.CLIENT_FROZEN, (spoke, Weighed(text, None, min(after), 0.8)), True, last_data)
         text = "its host went on to send packets, but none on its connections"
-        return Fate(IncidentKind.CLIENT_FROZEN, (spoke, Weighed(text, None, last_data, 0.4)), False)
+        return Fate(IncidentKind.CLIENT_FROZEN, (spoke, Weighed(text, None, last_data, 0.4)), False, last_data)
     text = "it went on to send data on other connections: the member alone fell silent"
     return Fate(IncidentKind.CLIENT_FROZEN, (spoke, Weighed(text, None, last_data, 0.4)), False)
 

@@ -194,6 +194,22 @@ def test_one_that_polled_last_in_a_rebalance_gives_up_too_slowly() -> None:
         assert ("take longer to give up their partitions" in one.headline) == (kind == "slow_revocation")
 
 
+@pytest.mark.parametrize(
+    ("sent", "received", "kind", "befell"),
+    [
+        (health(1, "client", [30, 32.5], [30, 32.5]), [33, 35], "client_unreachable", 32.5),
+        (health(1, "client", [30, 32.5, 33, 39], [30, 32.5]), [33, 35], "client_frozen", 32.5),
+        (health(1, "client", [29], [29]), [33, 35], "client_unreachable", 30),  # its last word to the group was later
+        (health(1, "client", [30, 39.5], [30, 39.5]), [33], "client_frozen", 30),  # the member alone fell silent
+    ],
+)
+def test_it_befell_a_member_when_it_was_heard_last_on_whatever_connection(
+    sent: Row, received: list[float], kind: str, befell: float
+) -> None:
+    (one,) = lost(tcp_health=[sent, health(1, "broker", received, received)])
+    assert (one.kind, seconds(one.started)) == (kind, befell)
+
+
 def test_what_brokers_or_others_on_the_host_close_is_no_end_of_it() -> None:
     for row in (
         connection(1, opened=1, closed=35, how_closed="rst", reset_by="broker"),
