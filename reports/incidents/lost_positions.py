@@ -79,15 +79,26 @@ def _lost(signs: Signs, topic: str, rows: Sequence[Row], names: Sequence[str], g
         ended=until,
         headline=f"{listed(names or ['a consumer'])}{f' of group {listed(groups)}' if groups else ''} lost "
         f"{'its position' if len(names) <= 1 else 'their positions'} in {in_words(partitions)} at "
-        f"{clock(since)}: {_why(skipped, deletion)}{cost}",
+        f"{clock(since)}{_again(rows, until)}: {_why(skipped, deletion)}{cost}",
         evidence=tuple(_evidence(topic, rows, deletion)),
         advice=_ADVICE_BEYOND if skipped.is_beyond else _ADVICE_DELETED,
         cost_ms=(until - since) / MILLISECOND_NS,
         effects=tuple(effects),
         findings=signs.explained(
             ("consumer_stuck", "lag_growing", "commits_stopped", "read_again"), since, until, groups=groups
-        ),
+        )
+        | signs.explained(("error_loop",), since, until, clients=names),
     )
+
+
+def _again(rows: Sequence[Row], until: int) -> str:
+    """How often a position was lost, if one was again and again."""
+    times: dict[tuple[str | None, int | None], int] = defaultdict(int)
+    for row in rows:
+        times[row["client_id"], row["partition"]] += row["count"]
+    if max(times.values()) < threshold("crashes"):
+        return ""
+    return f", and again and again until {clock(until)} ({sum(times.values()):,} times in all)"
 
 
 def _why(skipped: _Skipped, deletion: Row | None) -> str:

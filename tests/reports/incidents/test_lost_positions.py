@@ -47,6 +47,18 @@ def test_a_group_whose_position_is_gone() -> None:
     assert one.cost_ms == 1000
 
 
+@pytest.mark.parametrize(("counts", "told"), [((2,), None), ((3,), 3), ((2, 1), 3), ((1, 1), None)])
+def test_one_that_loses_its_position_again_and_again(counts: tuple[int, ...], told: int | None) -> None:
+    """Whoever is slower than retention does."""
+    rows = [OUT_OF_RANGE | {"count": count} for count in counts]
+    loop = finding("error_loop", f"client c1 ({H1})", "t", 20, 21)
+    one = only(error_histogram=rows, rebalances=[IN_GROUP], connections=[CLIENT], findings=[loop])
+    again = f"at {clock(at(20))}, and again and again until {clock(at(21))} ({told} times in all): "
+    assert (again in one.headline) == (told is not None)
+    assert ("again" in one.headline) == (told is not None)
+    assert one.findings == {loop["id"]}
+
+
 @pytest.mark.parametrize(("read_at", "told"), [(19.9, True), (20, False), (None, False)])
 def test_a_reader_without_a_group_lost_it_only_if_it_had_read(read_at: float | None, told: bool) -> None:
     rows = [] if read_at is None else [partition("Fetch", read_at, records=7)]
