@@ -48,6 +48,7 @@ _EXPLAINED = frozenset(
         "commits_stopped",
         "consumer_stuck",
         "error_loop",
+        "idle_polling",
     }
 )
 _LEADERLESS = "leaderless"  # what an effect is called

@@ -59,6 +59,7 @@ def test_what_came_of_it_is_told_and_explained() -> None:
         finding("unanswered", f"client c2 ({H2})", "t", 12, 12),
         finding("coordinator_moved", "group shop", "t", 17, 17),
         finding("coordinator_moved", "group other", "t", 17, 17),
+        finding("idle_polling", f"client c1 ({H1})", "t", 12, 12),
         finding("tiny_batches", f"client c1 ({H1})", "t", 12, 12),
         finding("error_loop", f"client c1 ({H1})", "t", 100, 110),
     ]
@@ -83,7 +84,8 @@ def test_what_came_of_it_is_told_and_explained() -> None:
         "shop moved; 2 rebalances"
     )
     assert lost.what + "".join(f"; {effect.text}" for effect in lost.effects) == lost.headline
-    assert lost.findings == {f"unanswered client c1 ({H1})", "coordinator_moved group shop"}
+    of_c1 = {f"{kind} client c1 ({H1})" for kind in ("unanswered", "idle_polling")}
+    assert lost.findings == of_c1 | {"coordinator_moved group shop"}
     assert lost.rebalances == {("shop", 0), ("shop", 1)}
     assert lost.cost_ms == 30_000
 
