@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 
+import pyarrow.compute as pc
+
 from kafkascope.reports.columns.name_lists import listed
 from kafkascope.reports.columns.words import duration
+from kafkascope.reports.groups.body import body_of
 from kafkascope.reports.incidents import credentials, lag
 from kafkascope.reports.incidents.incident import EVIDENCE_SHOWN, Effect, Subject, Weighed
 from kafkascope.reports.incidents.planned import changes_made
@@ -37,9 +41,27 @@ def _credentials(signs: Signs, names: Sequence[str], hosts: Sequence[str], _sinc
     return Beside(words, advice)
 
 
+_SEEKS = "FindCoordinator"
+_ROLES = {"topic": Role.TOPIC, "group": Role.GROUP}
+
+
+def _sought(signs: Signs, names: Sequence[str]) -> Mapping[tuple[str, str], set[str]]:
+    """Groups and transactional ids whose coordinator some clients may not look for, by client id and error."""
+    where = (pc.field("api") == _SEEKS) & pc.field("client_id").isin([*names]) & pc.field("error").isin([*REFUSED])
+    found: dict[tuple[str, str], set[str]] = defaultdict(set)
+    for batch in signs.batches("exchanges", ("client_id", "error", "request"), where):
+        for row in batch.group_by(["client_id", "error", "request"]).aggregate([]).to_pylist():
+            request = body_of(row["request"])
+            keys = [request["key"]] if "key" in request else request.get("coordinatorKeys") or []
+            if len(keys) == 1 and isinstance(keys[0], str):  # of several one may be refused alone
+                found[row["client_id"], row["error"]].add(keys[0])
+    return found
+
+
 def _permissions(signs: Signs, names: Sequence[str], _hosts: Sequence[str], since: int, until: int) -> Beside:
     """Which permissions clients lack, as far as their errors tell, and who took some away shortly before."""
     whose = {*names}
+    sought = _sought(signs, names)
     subjects, on, needed = set[Subject](), set[str](), set[str]()
     for row in signs.errors:
         if (
@@ -50,13 +72,15 @@ def _permissions(signs: Signs, names: Sequence[str], _hosts: Sequence[str], sinc
         ):
             continue
         kind = REFUSED[row["error"]]
-        name = row["topic"] if kind == "topic" else row["group_id"] if kind == "group" else None
-        resource = "the cluster" if kind == "cluster" else f"{kind} {name}" if name else f"its {kind}"
-        on.add(resource)
-        if (operation := OPERATIONS.get((row["error"], row["api"]))) is not None:
-            needed.add(f"{operation} on {resource}")
-        if name:
-            subjects.add(Subject(Role.TOPIC if kind == "topic" else Role.GROUP, name))
+        told = row["topic"] if kind == "topic" else row["group_id"] if kind == "group" else None
+        of_kind = {told} if told else sought[row["client_id"], row["error"]] if row["api"] == _SEEKS else set[str]()
+        for name in of_kind or {None}:
+            resource = "the cluster" if kind == "cluster" else f"{kind} {name}" if name else f"its {kind}"
+            on.add(resource)
+            if (operation := OPERATIONS.get((row["error"], row["api"]))) is not None:
+                needed.add(f"{operation} on {resource}")
+            if name and kind in _ROLES:
+                subjects.add(Subject(_ROLES[kind], name))
     near = int(threshold("one_trouble") * SECOND_NS)
     advice = (
         f"Give the principal of {listed(names)} what it needs (kafka-acls --add --allow-principal): {listed(needed)}; "

@@ -114,6 +114,28 @@ def test_the_permission_that_is_lacking_and_who_took_it_away() -> None:
     assert one.findings == {failed["id"], stops["id"]}
 
 
+@pytest.mark.parametrize(
+    ("kind", "request_text", "told"),
+    [
+        ("GROUP", '{"key": "shop", "keyType": 0}', "group shop"),
+        ("GROUP", '{"coordinatorKeys": ["shop"]}', "group shop"),
+        ("GROUP", '{"coordinatorKeys": ["shop", "other"]}', "its group"),  # one of them may be refused alone
+        ("GROUP", '{"key"', "its group"),
+        ("TRANSACTIONAL_ID", '{"key": "pay", "keyType": 1}', "transactional id pay"),
+    ],
+)
+def test_who_may_not_look_for_a_coordinator_is_told_of_what(kind: str, request_text: str, told: str) -> None:
+    refused = f"{kind}_AUTHORIZATION_FAILED"
+    one = only(
+        findings=[finding("authorization_failed", f"client c1 ({H1})", "1 error", 30, 40)],
+        error_histogram=[error(refused, "FindCoordinator", 30, 30, client_id="c1")],
+        exchanges=[exchange(1, "FindCoordinator", 30, 30, client_id="c1", error=refused, request=request_text)],
+    )
+    assert one.headline.endswith(f"({told})")
+    assert f"Describe on {told};" in one.advice
+    assert (names(one)[2:] == ["shop"]) == (told == "group shop")
+
+
 def test_errors_that_tell_no_permission() -> None:
     failed = finding("authorization_failed", f"client c1 ({H1})", "t", 30, 40)
     odd = [error("TOPIC_AUTHORIZATION_FAILED", "BrokerHeartbeat", 30, 30, topic="orders", client_id="c1")]
