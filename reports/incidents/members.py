@@ -87,7 +87,8 @@ def _with_fates(signs: Signs) -> Iterator[tuple[Loss, Fate]]:
 def tries_on(signs: Signs, loss: Loss, fate: Fate) -> bool:
     """Whether a client asked on for a topic that was deleted (kafkajs, which sends no heartbeat then): it lives."""
     asked = signs.once(asked_for_the_gone).get((loss.host or "", loss.client_id or ""), ())
-    return any(fate.at(loss) < at < loss.expelled for at in asked)
+    since = fate.at(loss) if fate.kind == IncidentKind.CLIENT_DIED else loss.since
+    return any(since < at < loss.expelled for at in asked)
 
 
 def may_have_spoken(signs: Signs, loss: Loss) -> bool:

@@ -629,8 +629,9 @@ DELETION = exchange(
         (36, 3, 35, [DELETION], []),  # it connects anew each time
     ],
 )
+@pytest.mark.parametrize("until", [33, 39])
 def test_who_asks_on_for_a_topic_that_was_deleted_is_not_lost(
-    asked: float, on: int, closed: float | None, deleted: list[Row], told: list[str]
+    until: float, asked: float, on: int, closed: float | None, deleted: list[Row], told: list[str]
 ) -> None:
     """kafkajs sends no heartbeat meanwhile, and is taken out."""
     connections = [
@@ -640,7 +641,7 @@ def test_who_asks_on_for_a_topic_that_was_deleted_is_not_lost(
         connection(9, H2, client_id="admin"),
     ]
     error_ = error("UNKNOWN_TOPIC_OR_PARTITION", "Metadata", asked, 39, 9, topic="orders", first_connection=on)
-    sent = [health(1, "client", [30, 39], [30, 39])]
+    sent = [health(1, "client", [30, until, 39], [30, until])]
     incidents = lost(connections=connections, exchanges=deleted, error_histogram=[error_], tcp_health=sent)
     assert [one.kind for one in incidents if one.kind.startswith("client_")] == told
 
