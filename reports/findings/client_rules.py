@@ -498,11 +498,12 @@ def _by_broker(facts: Iterable[Fact]) -> dict[str, list[Fact]]:
 
 def _idle_polling(facts: ClientFacts) -> Iterator[Finding]:
     asked, brought = (_by_broker(of) for of in (facts.of("request", api="Fetch"), facts.of("batch", api="fetch")))
+    cut = _by_broker(facts.of("cut", api="Fetch"))  # of these it is not known what they brought
     found = []
     for broker, requests in sorted(asked.items()):
         most, window = busiest(requests, 1)
-        read = sum(f.count for f in brought.get(broker, ()) if f.span == window[0].span)
-        found.append((most - read, read, window))
+        read, unknown = (sum(f.count for f in of.get(broker, ()) if f.span == window[0].span) for of in (brought, cut))
+        found.append((most - read - unknown, read, window))
     empty, read, window = max(found, key=lambda one: one[0], default=(0, 0, []))
     if empty < (enough := threshold("idle_fetches")):
         return

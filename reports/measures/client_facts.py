@@ -160,6 +160,8 @@ def _of_exchanges(exchanges: pa.Table, of_exchange: _Exchanges, answered: Answer
     asked, over = (_nanoseconds(exchanges[name]) for name in ("request_done", "answered"))
     latency = pc.subtract(over, asked)
     yield _rows("request", base, latency)
+    cut = pc.and_(pc.equal(exchanges["api"], "Fetch"), pc.not_equal(exchanges["decoded"], "full"))
+    yield _rows("cut", base, None, pc.fill_null(cut, False))  # what these brought is not known
     waiting = pc.and_(pc.equal(exchanges["outcome"], "unanswered"), pa.array(~answered.passed_over(exchanges)))
     yield _rows("unanswered", base | {"number": exchanges["connection"]}, None, waiting)
     throttled = pc.fill_null(pc.greater(exchanges["throttle_ms"], 0), False)

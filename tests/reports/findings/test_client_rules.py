@@ -595,6 +595,14 @@ def test_who_asks_each_broker_for_its_versions_asks_once_a_connection() -> None:
     assert kinds(*asked) == []
 
 
+@pytest.mark.parametrize(
+    ("cut", "told"), [((10, "Fetch"), True), ((11, "Fetch"), False), ((11, "Produce"), True), ((0, "Fetch"), True)]
+)
+def test_what_is_cut_in_the_capture_may_have_brought_something(cut: tuple[int, str], told: bool) -> None:
+    facts = [fact("request", api="Fetch", count=60), fact("cut", api=cut[1], count=cut[0])]
+    assert ("idle_polling" in kinds(*facts)) == told
+
+
 def test_each_of_many_brokers_lets_an_idle_consumer_wait() -> None:
     assert kinds(*(fact("request", api="Fetch", count=20, broker=f"10.0.0.{n}:9092") for n in range(9))) == []
 

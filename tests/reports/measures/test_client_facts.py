@@ -36,6 +36,17 @@ def test_sums_count_every_exchange_error_and_connection_once() -> None:
     assert count("unanswered") == pc.sum(pc.equal(whole["exchanges"]["outcome"], "unanswered")).as_py()
 
 
+@pytest.mark.parametrize(("decoded", "cut"), [("full", 0), ("header", 9), ("none", 9)])
+def test_of_fetches_that_are_not_read_whole_it_is_not_known_what_they_brought(decoded: str, cut: int) -> None:
+    asked = {"connection": 1, "api": "Fetch", "outcome": "answered", "requested": SECOND, "decoded": decoded}
+    rows = [asked | {"number": number, "client_id": "c", "request_packet": 7} for number in range(9)]
+    of_writes = [{**each, "api": "Produce", "number": 9 + number} for number, each in enumerate(rows)]
+    tables = {"exchanges": pa.Table.from_pylist([*rows, *of_writes], schema=EXCHANGES)}
+    facts = ClientsView().observe(tables, {1: Ends()})
+    assert facts is not None
+    assert pc.sum(facts.filter(pc.equal(facts["kind"], "cut"))["count"]).as_py() == (cut or None)
+
+
 def test_topics_known_by_id_get_their_names_in_the_end() -> None:
     fact = dict.fromkeys(FACTS.names) | {
         "client": "c (1.2.3.4)", "kind": "held_back", "api": "Fetch", "what": "id:abc-3",
