@@ -252,11 +252,16 @@ def _awaited(signs: Signs, kind: IncidentKind, together: Sequence[Awaited]) -> I
     since = min(one.since for one in together)
     lasted = (signs.end - since) / MILLISECOND_NS
     members = [member for one in together for member in one.members]
-    partitions = assigned(members)
-    effects = [unread(partitions, lasted)] if partitions else []
+    missed = _missed(together)
+    effects = [
+        unread(partitions, lasted, f" in group {group}" if len(groups) > 1 else "")
+        for group, partitions in missed.items()
+        if partitions
+    ]
     opened = {one.open["group_id"]: (one.open, one) for one in together if one.open is not None}
     for row, one in opened.values():
-        if others := [name for name in held_up(one.loss.rebalance["members"]) if name not in partitions]:
+        mine = missed[row["group_id"]]
+        if others := [name for name in held_up(one.loss.rebalance["members"]) if name not in mine]:
             effects.append(unread(others, (signs.end - row["started"]) / MILLISECOND_NS, ", as all wait"))
     sessions = sorted({member["session_timeout_ms"] for member in members if member["session_timeout_ms"]})
     session = f" (session timeout: {listed([duration(ms) for ms in sessions])})" if sessions else ""
@@ -294,6 +299,14 @@ def _awaited(signs: Signs, kind: IncidentKind, together: Sequence[Awaited]) -> I
         findings=signs.explained(_FINDINGS, since, signs.end, groups=groups, clients=names),
         rebalances=frozenset((group, row["to_generation"]) for group, (row, _) in opened.items()),
     )
+
+
+def _missed(together: Sequence[Awaited]) -> dict[str, list[str]]:
+    """Partitions that nobody reads in each of their groups, by its name."""
+    members: dict[str, list[Row]] = defaultdict(list)
+    for one in together:
+        members[one.loss.rebalance["group_id"]] += one.members
+    return {group: assigned(of_group) for group, of_group in sorted(members.items())}
 
 
 _ADVICE_ANEW = (
