@@ -268,9 +268,7 @@ def _lost(signs: Signs, run: _Run) -> Incident:
     advice = advice if closed else course.advice or advice
     evidence = fate.evidence if len(hosts) <= 1 else tuple(seen for _, one in run for seen in one.evidence)
     evidence += tuple(seen for place in course.places for seen in place.evidence)
-    sure = min((loss.sure for loss in of_run), key=list(Certainty).index) if fate.settled else Certainty.GUESSED
-    if fate.kind == IncidentKind.CLIENT_FROZEN and sure == Certainty.CERTAIN:
-        sure = Certainty.LIKELY  # a cut behind the capture point may look the same
+    sure = _how_sure(signs, run, fate)
     if fate.kind == IncidentKind.CLIENT_FROZEN and fate.settled and (busy := may_be_busy(signs, groups, names)):
         sure, what, advice = Certainty.GUESSED, "froze, or was busy,", f"{busy.advice} {advice}"
         evidence += (busy.evidence,)
@@ -306,6 +304,19 @@ def _lost(signs: Signs, run: _Run) -> Incident:
         findings=signs.explained(_FINDINGS, first.since, over, groups=groups, clients=names),
         rebalances=rebalances,
     )
+
+
+def _how_sure(signs: Signs, run: _Run, fate: Fate) -> Certainty:
+    """How sure it is that members were lost so; fate is one that is not settled, if any is."""
+    if not fate.settled:
+        return Certainty.GUESSED
+    sure = min((loss.sure for loss, _ in run), key=list(Certainty).index)
+    if fate.kind == IncidentKind.CLIENT_FROZEN and sure == Certainty.CERTAIN:
+        return Certainty.LIKELY  # a cut behind the capture point may look the same
+    ended = all(one.kind == IncidentKind.CLIENT_DIED for _, one in run)
+    if ended and sure == Certainty.GUESSED and not any(may_have_spoken(signs, loss) for loss, _ in run):
+        return Certainty.LIKELY  # how long its session is may not be known, but it ended, and had not left
+    return sure
 
 
 def _given_out(signs: Signs, of_run: Sequence[Loss]) -> Iterator[Row]:

@@ -78,8 +78,11 @@ def test_a_member_whose_session_the_capture_lacks_died_when_its_connection_ended
 ) -> None:
     """How long its session is it said before the capture began: so nothing tells since when it was silent."""
     ended = group_event("connection_ended", closed, member_id=member_id, client_id="c1", client=H1)
-    (one,) = lost(group_events=[ended], connections=[connection(1, opened=1, closed=closed, how_closed="fin")])
+    taken_out = LOST | {"certainty": "guessed"}
+    gone = connection(1, opened=1, closed=closed, how_closed="fin")
+    (one,) = lost(taken_out, group_events=[ended], connections=[gone])
     assert (f"ended without leaving at {clock(at(30))}" in one.headline) == told
+    assert (one.certainty == "likely") == told
     assert ("the capture leaves it open" in one.headline) != told
 
 
