@@ -217,7 +217,7 @@ def _rows_of(table: ds.Dataset, schema: pa.Schema, group_ids: Sequence[str], tim
     mine = pc.field("group_id").isin(pa.array(group_ids, pa.string()))
     columns = [name for name in schema.names if name != _MEMBERS]
     held = 0
-    for batch in scanning.batches(table, columns, mine, batch_size=_ROWS_AT_ONCE, batch_readahead=2):
+    for batch in scanning.batches(table, columns, mine, batch_size=_ROWS_AT_ONCE):
         if not batch.num_rows:
             continue
         rows = pa.Table.from_batches([batch])

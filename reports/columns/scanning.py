@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -19,9 +18,9 @@ def batches(
     table: ds.Dataset,
     columns: Sequence[str] | Mapping[str, pc.Expression] | None,
     where: pc.Expression | None,
-    **options: Any,
+    batch_size: int = 1 << 17,
 ) -> Iterator[pa.RecordBatch]:
-    """Batches of a table, as `Dataset.to_batches` has them.
+    """Batches of a table, as `Dataset.to_batches` has them, of at most so many rows.
 
     Of a table in memory Arrow takes the rows of all columns before it leaves out those that nobody asked for: of one
     that is mapped, all of its file is read. So others are left out first, as far as the text of expressions tells.
@@ -31,4 +30,4 @@ def batches(
         words = {word for text in (str(where), *asked) for word in _WORD.findall(text)}
         table = ds.dataset(table.to_table(columns=[name for name in table.schema.names if name in words]))
     wanted = dict(columns) if isinstance(columns, Mapping) else None if columns is None else list(columns)
-    yield from table.to_batches(columns=wanted, filter=where, **_AHEAD, **options)
+    yield from table.to_batches(columns=wanted, filter=where, batch_size=batch_size, **_AHEAD)
