@@ -1,4 +1,4 @@
-"""Every kind of finding on a recording where it must appear, and none where nothing is wrong."""
+"""Every kind of finding on a recording where it must appear, and none where nothing is wrong; incidents likewise."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ import pytest
 
 import kafkascope
 from kafkascope.reports.vocabulary.finding_kinds import FINDING_KINDS, Severity
+from tests.kafkascope.test_truth import NAMES, truth_of
 from tests.paths import PCAPS
+from tools.incident_accuracy import scored
 
 # Findings of each recording: kind, and of whom (a part of the subject), reviewed one by one against its story.
 EXPECTED: dict[str, set[tuple[str, str]]] = {
@@ -216,9 +218,14 @@ KINDS: dict[str, set[str]] = {
 
 
 @cache
-def findings(story: str) -> pd.DataFrame:
+def read(story: str) -> kafkascope.Capture:
     (file,) = (PCAPS / story).glob("capture.pcap*")
-    found: pd.DataFrame = kafkascope.read(file).findings
+    capture: kafkascope.Capture = kafkascope.read(file)
+    return capture
+
+
+def findings(story: str) -> pd.DataFrame:
+    found: pd.DataFrame = read(story).findings
     return found
 
 
@@ -242,6 +249,12 @@ def test_a_recording_has_the_findings_of_its_story_and_no_others(story: str) -> 
 @pytest.mark.parametrize("story", KINDS)
 def test_a_recording_has_the_kinds_of_findings_of_its_story(story: str) -> None:
     assert set(findings(story).kind) == KINDS[story]
+
+
+@pytest.mark.parametrize("name", [n for n in NAMES if truth_of(n).get("incidents") is not None])
+def test_incidents_are_what_was_done(name: str) -> None:
+    score = scored(read(name), truth_of(name))
+    assert (score.missed, score.alarms, score.first) == ([], [], True)
 
 
 def test_every_kind_of_finding_appears_on_a_recording() -> None:
