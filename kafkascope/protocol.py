@@ -51,29 +51,42 @@ def show(name: str, version: int | None, diff: tuple[int, int] | None, as_json: 
         if one not in api.versions:
             remark(f"{api.name} has versions {api.versions}, not {one}")
             return WRONG_USE
-    messages = {"request": api.request, "response": api.response}
     if as_json:
-        facts = _facts(api)
-        for side, message in messages.items():
-            if diff is None:
-                facts[side] = {"version": shown[0], "fields": list(_fields(message.fields, shown[0]))}
-            else:
-                found = changes(message, *diff)
-                facts[side] = [{"path": it.path, "how": it.how.value, "what": it.what} for it in found]
-        print(json.dumps(facts, indent=2))
-        return 0
+        _print_json(api, shown)
+    else:
+        _print(api, shown)
+    return 0
+
+
+def _print_json(api: Api, versions: tuple[int, ...]) -> None:
+    """The fields of one version, or what changed between two."""
+    facts = _facts(api)
+    for side, message in _messages(api).items():
+        if len(versions) == 1:
+            facts[side] = {"version": versions[0], "fields": list(_fields(message.fields, versions[0]))}
+        else:
+            found = changes(message, *versions)
+            facts[side] = [{"path": it.path, "how": it.how.value, "what": it.what} for it in found]
+    print(json.dumps(facts, indent=2))
+
+
+def _print(api: Api, versions: tuple[int, ...]) -> None:
+    """The same for people."""
     console = _console()
     console.print(f"[bold]{api.name}[/] key {api.key}, versions {api.versions}, flexible {api.request.flexible}")
     for line in _by_release(api.key):
         console.print(f"  Apache Kafka {line}")
-    for side, message in messages.items():
-        if diff is None:
-            console.print(_tree(f"{side} v{shown[0]}", message, shown[0]))
+    for side, message in _messages(api).items():
+        if len(versions) == 1:
+            console.print(_tree(f"{side} v{versions[0]}", message, versions[0]))
         else:
-            console.print(f"[bold]{side} v{diff[0]} → v{diff[1]}[/]")
-            for line in [*map(_change, changes(message, *diff))] or ["the same"]:
+            console.print(f"[bold]{side} v{versions[0]} → v{versions[1]}[/]")
+            for line in [*map(_change, changes(message, *versions))] or ["the same"]:
                 console.print(f"  {line}")
-    return 0
+
+
+def _messages(api: Api) -> dict[str, Message]:
+    return {"request": api.request, "response": api.response}
 
 
 def _console() -> Console:

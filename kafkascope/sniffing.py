@@ -365,46 +365,67 @@ def _shown(
     source: BatchSource, options: SniffOptions, out: Writable, remark: Remark, alerting: Alerts | None
 ) -> Iterator[Write]:
     """What is written one after the other: what happened to groups, what broke, spans of time, or exchanges."""
-    display, as_json = options.display, options.display.style == JSON
+    display = options.display
     if display.groups:
-        from kafkascope import watching
+        return _groups(source, options, out, remark)
+    if display.incidents:
+        return _incidents(source, options, out, remark, alerting)
+    if display.tables is not None:
+        return _renewals(source, display.tables, display.every_s, out, remark)
+    if display.stats_s is not None:
+        return _intervals(source, options, display.stats_s, out, remark)
+    return _exchanges(source, options, out, remark)
 
-        told = 0
-        for history in watching.histories(source, options.filters.groups, options.limits):
-            entries = watching.lines(history, as_json, display.colour)
-            told += len(entries)
-            yield partial(_write_entries, out, entries)
-        if options.filters.groups and not told:
-            remark(f"nothing is told of --group {', '.join(map(shown_text, sorted(options.filters.groups)))}")
-    elif display.incidents:
-        from kafkascope import incident_watch
 
-        for news in incident_watch.looks(source, engine_options(options), remark):
-            if alerting is not None:
-                alerting.tell(incident_watch.lines(incident_watch.alarming(news), as_json=True, colour=False))
-            entries = [b"".join(incident_watch.lines([one], as_json, display.colour)) for one in news]
-            yield partial(_write_entries, out, entries)
-    elif display.tables is not None:
-        from kafkascope import rolling
+def _groups(source: BatchSource, options: SniffOptions, out: Writable, remark: Remark) -> Iterator[Write]:
+    from kafkascope import watching
 
-        assert isinstance(source, Listening)  # of files it has been done
-        for texts in rolling.renewals(source, display.tables, display.every_s, remark):
-            yield partial(_write_entries, out, [text.encode() for text in texts])
-    elif display.stats_s is not None:
-        from kafkascope import interval_watch
+    display, told = options.display, 0
+    for history in watching.histories(source, options.filters.groups, options.limits):
+        entries = watching.lines(history, display.style == JSON, display.colour)
+        told += len(entries)
+        yield partial(_write_entries, out, entries)
+    if options.filters.groups and not told:
+        remark(f"nothing is told of --group {', '.join(map(shown_text, sorted(options.filters.groups)))}")
 
-        by, no_match = interval_watch.BY[display.stats_by], _no_match(options)
 
-        def passing(batch: Batch) -> pa.Table | None:
-            found = chosen(batch, options)
-            _observe(no_match, batch, 0 if found is None else len(found))
-            return found
+def _incidents(
+    source: BatchSource, options: SniffOptions, out: Writable, remark: Remark, alerting: Alerts | None
+) -> Iterator[Write]:
+    from kafkascope import incident_watch
 
-        for spans in interval_watch.intervals(source, display.stats_s, passing, by):
-            yield partial(_write_entries, out, [span.lines(as_json) for span in spans])
-        _say_no_match(no_match, remark)
-    else:
-        yield from _exchanges(source, options, out, remark)
+    display = options.display
+    for news in incident_watch.looks(source, engine_options(options), remark):
+        if alerting is not None:
+            alerting.tell(incident_watch.lines(incident_watch.alarming(news), as_json=True, colour=False))
+        entries = [b"".join(incident_watch.lines([one], display.style == JSON, display.colour)) for one in news]
+        yield partial(_write_entries, out, entries)
+
+
+def _renewals(source: BatchSource, tables: str, every_s: float, out: Writable, remark: Remark) -> Iterator[Write]:
+    from kafkascope import rolling
+
+    assert isinstance(source, Listening)  # of files it has been done
+    for texts in rolling.renewals(source, tables, every_s, remark):
+        yield partial(_write_entries, out, [text.encode() for text in texts])
+
+
+def _intervals(
+    source: BatchSource, options: SniffOptions, stats_s: float, out: Writable, remark: Remark
+) -> Iterator[Write]:
+    from kafkascope import interval_watch
+
+    display = options.display
+    by, no_match = interval_watch.BY[display.stats_by], _no_match(options)
+
+    def passing(batch: Batch) -> pa.Table | None:
+        found = chosen(batch, options)
+        _observe(no_match, batch, 0 if found is None else len(found))
+        return found
+
+    for spans in interval_watch.intervals(source, stats_s, passing, by):
+        yield partial(_write_entries, out, [span.lines(display.style == JSON) for span in spans])
+    _say_no_match(no_match, remark)
 
 
 def _write_entries(out: Writable, entries: Sequence[bytes], most: int) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -85,15 +85,12 @@ def errors(table: ds.Dataset | None) -> Errors | None:
                 refused.add(key)
                 continue
             _add(found.setdefault(key, _new(key, row)), row)
-        for row in rows.group_by([*_KINDS, "at"]).aggregate([("count", "sum")]).to_pylist():
-            if (one := found.get(_key(row))) is not None and row["at"] is not None:
-                one.spans[min(max((row["at"] - begin) // width, 0), spans - 1)] += row["count_sum"]
+        for one, at, count in _counts(rows, "at", found):
+            one.spans[min(max((at - begin) // width, 0), spans - 1)] += count
         for kind, column in _DIMENSIONS.items():
-            for row in rows.group_by([*_KINDS, column]).aggregate([("count", "sum")]).to_pylist():
-                if (one := found.get(_key(row))) is not None and row[column]:
-                    place = (kind, row[column])
-                    if place in one.places or len(one.places) < _PLACES_COUNTED:
-                        one.places[place] += row["count_sum"]
+            for one, name, count in _counts(rows, column, found):
+                if (kind, name) in one.places or len(one.places) < _PLACES_COUNTED:
+                    one.places[kind, name] += count
     ranked = sorted(found.values(), key=lambda one: (-one.count, one.api, one.error))
     return Errors(
         [one for one in ranked if not one.ordinary],
@@ -103,6 +100,13 @@ def errors(table: ds.Dataset | None) -> Errors | None:
         spans,
         len(refused),
     )
+
+
+def _counts(rows: pa.Table, column: str, found: Mapping[_Key, ErrorAnswer]) -> Iterator[tuple[ErrorAnswer, Any, int]]:
+    """How often each of the errors was told with each value of a column."""
+    for row in rows.group_by([*_KINDS, column]).aggregate([("count", "sum")]).to_pylist():
+        if (one := found.get(_key(row))) is not None and row[column] not in (None, ""):
+            yield one, row[column], row["count_sum"]
 
 
 def _extent(table: ds.Dataset) -> tuple[int, int, int]:

@@ -7,7 +7,7 @@ when a thing is heard of first is no change. When a topic is deleted, what was k
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -207,35 +207,25 @@ class _Cluster:
         if listed := brokers_listed(facts):
             yield from self._list(answer, listed)
         for fact in facts:
-            if fact.kind is FactKind.LEADER:
-                yield from self._leader(answer, fact)
-            elif fact.kind is FactKind.TOPIC_DELETED:
-                yield from self._deleted(answer, fact)
-            elif fact.kind in COORDINATORS:
-                yield from self._coordinator(answer, fact)
-            elif fact.kind is FactKind.CONTROLLER:
-                yield from self._controlled(answer, fact)
-            elif fact.kind in (FactKind.ADDRESS, FactKind.REGISTERED):
-                yield from self._address(answer, fact)
-            elif fact.kind is FactKind.ITSELF and fact.node_id is not None:
-                yield from self._itself(answer, fact.node_id)
-            elif fact.kind is FactKind.ANOTHER and fact.node_id is not None:
-                yield from self._another(answer, fact.node_id)
+            if (changes := _BY_KIND.get(fact.kind)) is not None:
+                yield from changes(self, answer, fact)
             if fact.kind in _OF_PROCESSES:
                 yield from self._process(answer, fact)
 
-    def _itself(self, answer: Answer, node_id: int) -> Iterator[ClusterEvent]:
+    def _itself(self, answer: Answer, fact: Fact) -> Iterator[ClusterEvent]:
         """A broker was asked for by its number, and answered."""
+        if (node_id := fact.node_id) is None:
+            return
         if (node_id, answer.broker) in self._refused:
             self._refused.remove((node_id, answer.broker))
             yield self.event(answer, ClusterEventKind.BROKER_BACK, node_id=node_id, host=answer.broker)
         yield from self._map(answer, node_id, answer.broker)
 
-    def _another(self, answer: Answer, node_id: int) -> Iterator[ClusterEvent]:
+    def _another(self, answer: Answer, fact: Fact) -> Iterator[ClusterEvent]:
         """A broker was asked for by its number, and somebody else was there."""
-        if (node_id, answer.broker) not in self._refused:
-            self._refused.add((node_id, answer.broker))
-            yield self._taken(answer, answer.broker, node_id, None, "it is not the broker that was asked for")
+        if fact.node_id is not None and (fact.node_id, answer.broker) not in self._refused:
+            self._refused.add((fact.node_id, answer.broker))
+            yield self._taken(answer, answer.broker, fact.node_id, None, "it is not the broker that was asked for")
 
     def _list(self, answer: Answer, brokers: list[Fact]) -> Iterator[ClusterEvent]:
         hosts = {fact.node_id: fact.host for fact in brokers if fact.node_id is not None and fact.host is not None}
@@ -425,6 +415,16 @@ class _Cluster:
         )
 
 
+_BY_KIND: Mapping[FactKind, Callable[[_Cluster, Answer, Fact], Iterator[ClusterEvent]]] = {
+    FactKind.LEADER: _Cluster._leader,
+    FactKind.TOPIC_DELETED: _Cluster._deleted,
+    **dict.fromkeys(COORDINATORS, _Cluster._coordinator),
+    FactKind.CONTROLLER: _Cluster._controlled,
+    FactKind.ADDRESS: _Cluster._address,
+    FactKind.REGISTERED: _Cluster._address,
+    FactKind.ITSELF: _Cluster._itself,
+    FactKind.ANOTHER: _Cluster._another,
+}
 _OF_PROCESSES = (
     FactKind.RUNNING,
     FactKind.SHUTTING_DOWN,

@@ -349,26 +349,8 @@ def _had_left(of_member: Sequence[Event], at: int) -> bool:
 
 
 def _session_timeouts(group: Group) -> Iterator[Finding]:
-    asked: dict[str, tuple[int, str | None]] = {}
-    beats: dict[tuple[str, int], list[Message]] = defaultdict(list)
-    whose: dict[str | None, str] = {}  # requests; a member says the same again and again
-    for message in group.log.messages:
-        if message.api == "JoinGroup" and message.error is None:
-            member = message.response.get("memberId")
-            if member and message.request.get("sessionTimeoutMs"):
-                asked[member] = message.request["sessionTimeoutMs"], message.client_id
-        elif message.api == "Heartbeat" and message.error is None:
-            said = message.request_text
-            if said not in whose:
-                whose[said] = message.request.get("memberId") or ""
-            beats[whose[said], message.connection].append(message)
-    by_client: dict[tuple[int, str], list[list[Message]]] = defaultdict(list)
-    for (member, _), messages in sorted(beats.items()):
-        if member in asked:
-            timeout, client = asked[member]
-            by_client[timeout, client or "?"].append(messages)
     lost = Counter(r.trigger_client_id for r in group.rebalances if r.trigger == Trigger.SESSION_TIMEOUT)
-    for (timeout, client), lives in sorted(by_client.items()):
+    for (timeout, client), lives in sorted(_heartbeats(group).items()):
         times = [np.sort(np.concatenate([message.times for message in messages])) for messages in lives]
         gaps = (np.concatenate([np.diff(each) for each in times]) / MILLISECOND_NS).tolist()
         if len(gaps) < threshold("heartbeats_seen_of_lost" if lost[client] else "heartbeats_seen") - 1:
@@ -391,6 +373,31 @@ def _session_timeouts(group: Group) -> Iterator[Finding]:
             (first.at, max(int(each[-1]) for each in times)),
             clients=[first.client_id],
         )
+
+
+def _heartbeats(group: Group) -> dict[tuple[int, str], list[list[Message]]]:
+    """Heartbeats by session timeout and client, of each member on each connection by themselves."""
+    asked: dict[str, tuple[int, str | None]] = {}
+    beats: dict[tuple[str, int], list[Message]] = defaultdict(list)
+    whose: dict[str | None, str] = {}  # requests; a member says the same again and again
+    for message in group.log.messages:
+        if message.error is not None:
+            continue
+        if message.api == "JoinGroup":
+            member = message.response.get("memberId")
+            if member and message.request.get("sessionTimeoutMs"):
+                asked[member] = message.request["sessionTimeoutMs"], message.client_id
+        elif message.api == "Heartbeat":
+            said = message.request_text
+            if said not in whose:
+                whose[said] = message.request.get("memberId") or ""
+            beats[whose[said], message.connection].append(message)
+    by_client: dict[tuple[int, str], list[list[Message]]] = defaultdict(list)
+    for (member, _), messages in sorted(beats.items()):
+        if member in asked:
+            timeout, client = asked[member]
+            by_client[timeout, client or "?"].append(messages)
+    return by_client
 
 
 def _heartbeats_held_up(group: Group) -> Iterator[Finding]:

@@ -130,33 +130,41 @@ def instance_ids(group: Group) -> Iterator[Finding]:
             is_taken = message.error == Error.FENCED_INSTANCE_ID or _is_in_use(had, heard, message)
             (taken if is_taken else kept).append(message)
         if taken:
-            users = sorted({f"{m.client_id or '?'} ({m.client})" for m in used})
-            yield group_finding(
-                group,
-                Severity.CRITICAL,
-                "instance_id_shared",
-                f"Instance id {instance} is used by more than one process: {', '.join(users)}",
-                [_refusal(m) for m in taken],
-                "Give each process a group.instance.id of its own. In the classic protocol the older one is fenced and "
-                "ends; in a KIP-848 group the newer one is refused until the older has gone.",
-                0.8,
-                clients=[m.client_id for m in taken],
-            )
+            yield _shared(group, instance, used, taken)
         if kept:
-            names = sorted({m.client_id or "?" for m in kept})
-            yield group_finding(
-                group,
-                Severity.WARNING,
-                "join_refused",
-                f"{listed(names)} may not join yet: instance id {instance} was not given up by the process that had it",
-                [_refusal(m) for m in kept],
-                "In a KIP-848 group the id of a process that was killed, or did not close its consumer, is free when "
-                "its session has timed out (group.consumer.session.timeout.ms): close consumers on SIGTERM, and have "
-                "who starts processes anew try for as long. If the one before lives, see whether two have one "
-                "group.instance.id.",
-                0.6,
-                clients=[m.client_id for m in kept],
-            )
+            yield _not_given_up(group, instance, kept)
+
+
+def _shared(group: Group, instance: str, used: list[Message], refused: list[Message]) -> Finding:
+    users = sorted({f"{m.client_id or '?'} ({m.client})" for m in used})
+    return group_finding(
+        group,
+        Severity.CRITICAL,
+        "instance_id_shared",
+        f"Instance id {instance} is used by more than one process: {', '.join(users)}",
+        [_refusal(m) for m in refused],
+        "Give each process a group.instance.id of its own. In the classic protocol the older one is fenced and "
+        "ends; in a KIP-848 group the newer one is refused until the older has gone.",
+        0.8,
+        clients=[m.client_id for m in refused],
+    )
+
+
+def _not_given_up(group: Group, instance: str, refused: list[Message]) -> Finding:
+    names = sorted({m.client_id or "?" for m in refused})
+    return group_finding(
+        group,
+        Severity.WARNING,
+        "join_refused",
+        f"{listed(names)} may not join yet: instance id {instance} was not given up by the process that had it",
+        [_refusal(m) for m in refused],
+        "In a KIP-848 group the id of a process that was killed, or did not close its consumer, is free when "
+        "its session has timed out (group.consumer.session.timeout.ms): close consumers on SIGTERM, and have "
+        "who starts processes anew try for as long. If the one before lives, see whether two have one "
+        "group.instance.id.",
+        0.6,
+        clients=[m.client_id for m in refused],
+    )
 
 
 def _is_in_use(had: Mapping[str, int], heard: Mapping[str, int], refusal: Message) -> bool:

@@ -76,31 +76,7 @@ _ADVICE_BROKER = (
 
 def told(signs: Signs) -> Iterator[Incident]:
     """Incidents out of findings about clients."""
-    known = {row["subject"] for row in signs.findings if row["kind"] == "authentication_failed"}
-    known |= {
-        f"client {row['client_id']} ({row['client']})"
-        for places in signs.once(beginnings).values()
-        for place in places
-        for row in place.rows
-    }
-    known |= {f"client {one.client_id} ({one.client})" for one in signs.once(restarts.loops)}
-    known |= {f"client {name} ({host})" for name, host in impatient.impatient(signs)}
-    known |= {
-        f"client {name} ({host})"
-        for one in signs.once(same_address.shared)
-        for name in one.clients
-        for host in signs.hosts_of.get(name, ())
-    }
-    known |= {
-        f"client {subject.name} ({host})"
-        for one in listeners(signs)
-        for subject in one.subjects
-        if subject.role == Role.CLIENT
-        for host in signs.hosts_of.get(subject.name, ())
-    }
-    known |= {f"client {one.who}" for one in signs.once(too_old.found)}
-    known |= {f"client {one.name} ({one.host})" for one in signs.once(unconfirmed.found)}
-    known |= {f"client {name} ({one.client})" for one in signs.once(turned_away.found) for name in one.names}
+    known = _told_with_the_cause(signs)
     apart = threshold("one_trouble") * SECOND_NS
     for one in _TOLD:
         by_client: dict[str, list[Row]] = defaultdict(list)
@@ -110,7 +86,7 @@ def told(signs: Signs) -> Iterator[Incident]:
             if one.kind == IncidentKind.CONNECTION_STORM and (
                 row["subject"] in known or _is_broker(signs, row) or not _is_storm(row)
             ):
-                continue  # why it comes again and again is told with the cause
+                continue
             by_client[row["client_ids"][0]].append(row)
         at_once = [row for found in by_client.values() for row in found if not _is_broker(signs, row)]
         at_once.sort(key=lambda row: (row["since"], row["id"]))
@@ -121,6 +97,22 @@ def told(signs: Signs) -> Iterator[Incident]:
                 by_client = {name: found for name, found in by_client.items() if name not in names}
         for name, found in sorted(by_client.items()):
             yield _told(signs, one, [name], found)
+
+
+def _told_with_the_cause(signs: Signs) -> set[str]:
+    """Subjects of findings that come again and again for a reason which another incident, or a finding, tells."""
+    refused = {row["subject"] for row in signs.findings if row["kind"] == "authentication_failed"}
+    at_places = (row for places in signs.once(beginnings).values() for place in places for row in place.rows)
+    who = {(row["client_id"], row["client"]) for row in at_places}
+    who |= {(one.client_id, one.client) for one in signs.once(restarts.loops)}
+    who |= {*impatient.impatient(signs)}
+    who |= {(one.name, one.host) for one in signs.once(unconfirmed.found)}
+    who |= {(name, one.client) for one in signs.once(turned_away.found) for name in one.names}
+    anywhere = {name for one in signs.once(same_address.shared) for name in one.clients}
+    anywhere |= {subject.name for one in listeners(signs) for subject in one.subjects if subject.role == Role.CLIENT}
+    who |= {(name, host) for name in anywhere for host in signs.hosts_of.get(name, ())}
+    of_processes = {f"client {one.who}" for one in signs.once(too_old.found)}
+    return refused | of_processes | {f"client {name} ({host})" for name, host in who}
 
 
 def _until(finding: Row) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -13,10 +13,10 @@ from kafkascope.decoders.errors import Error
 from kafkascope.reports.columns.name_lists import in_words
 from kafkascope.reports.groups.assignments import partitions_of
 from kafkascope.reports.groups.body import text
-from kafkascope.reports.groups.classic.facts import GroupFacts, Join, Leave, Refusal, Sync
+from kafkascope.reports.groups.classic.facts import GroupFacts, Join, Leave, Refusal, Sync, Words
 from kafkascope.reports.groups.classic.readings import by_itself
 from kafkascope.reports.groups.history import Event, GroupLog
-from kafkascope.reports.groups.leaving import NOT_A_MEMBER, by_session, heard_later, refused_as
+from kafkascope.reports.groups.leaving import NOT_A_MEMBER, AllowedSilence, by_session, heard_later, refused_as
 from kafkascope.reports.groups.members import Profiles
 from kafkascope.reports.groups.messages import Message
 from kafkascope.reports.vocabulary.events import EventKind
@@ -167,47 +167,75 @@ class _Writer:
             for leave in self._facts.leaves
             if leave.error is None
         }
-        refused: dict[str, list[int]] = defaultdict(list)  # when it spoke, and had no place in the group any more
+        refused = self._refused()
+        joins = _OfJoins(self._facts.joins)
+        for member, words in sorted(self._facts.words.items()):
+            if member not in self._facts.spoke:
+                continue
+            last_word = words.times[-1]
+            gone = member in left or member in goes_on or any(at < last_word for at in refused[member])
+            replaced = joins.replaced(member, self._facts.instances.get(member, ""), last_word)
+            out = min([*replaced, *(at for at in refused[member] if at >= last_word)], default=None)
+            if member in joins.session_ms:
+                is_heard = gone or joins.waits.get(member, -1) >= last_word
+                until = [] if is_heard else [last_seen if out is None else out]
+                yield from self._silent(member, words, until, by_session(joins.session_ms[member]), out is not None)
+            if not gone:
+                yield from self._closed(member, words, out)
+
+    def _refused(self) -> dict[str, list[int]]:
+        """When members spoke that had no place in the group any more."""
+        refused: dict[str, list[int]] = defaultdict(list)
         said: list[Refusal | Leave] = [*self._facts.refusals, *self._facts.leaves]
         for each in said:
             if each.error in _OUT:
                 refused[each.member_id].append(each.at)
-        sessions, waits = {}, {}
-        static: dict[str, list[Join]] = defaultdict(list)
-        for join in self._facts.joins:
+        return refused
+
+    def _silent(
+        self, member: str, words: Words, until: list[int], allowed: AllowedSilence, is_out: bool
+    ) -> Iterator[Event]:
+        """Pauses between words, and the one from the last word until a moment, that were too long."""
+        ends = words.times[1:] + array("q", until)
+        pauses = np.subtract(ends, words.times[: len(ends)])
+        for place in np.flatnonzero(pauses > allowed.ns).tolist():
+            begun, is_over = words.times[place], is_out or place < len(words.times) - 1
+            silence = allowed.remark(begun, ends[place], is_over=is_over)
+            event = self._event(EventKind.SILENCE_BEGUN, begun, self._facts.spoke[member], member, silence)
+            event.packet, event.number, event.connection = words.packets[place] or None, None, None
+            yield event
+
+    def _closed(self, member: str, words: Words, out: int | None) -> Iterator[Event]:
+        """How a member's last connection ended, while it had a place in the group."""
+        connection = next(reversed(words.connections))
+        for end in self._profiles.connection_ends([connection]):
+            if end.closed is not None and (out is None or end.closed < out):
+                message = self._facts.spoke[member]
+                event = self._event(EventKind.CONNECTION_ENDED, end.closed, message, member, end.how_closed)
+                event.connection, event.packet, event.number = connection, None, None
+                yield event
+
+
+class _OfJoins:
+    """What joins tell of members: their sessions, who waits for an answer, and who came in the place of whom."""
+
+    def __init__(self, joins: Sequence[Join]) -> None:
+        self.session_ms: dict[str, int] = {}
+        self.waits: dict[str, int] = {}  # since when
+        self._static: dict[str, list[Join]] = defaultdict(list)
+        for join in joins:
             if join.member_id and join.session_timeout_ms:
-                sessions[join.member_id] = join.session_timeout_ms
+                self.session_ms[join.member_id] = join.session_timeout_ms
             if join.member_id and not join.error and join.answered is None:
-                waits[join.member_id] = join.at
+                self.waits[join.member_id] = join.at
             if join.instance_id and join.generation is not None:
-                static[join.instance_id].append(join)
-        for member, words in sorted(self._facts.words.items()):
-            if member not in self._facts.spoke:
-                continue
-            message = self._facts.spoke[member]
-            last_word = words.times[-1]
-            gone = member in left or member in goes_on or any(at < last_word for at in refused[member])
-            others = static[self._facts.instances.get(member, "")]
-            later = range(bisect_left(others, last_word, key=lambda join: join.at), len(others))
-            replaced = next((others[i].at for i in later if others[i].member_id != member), last_seen)
-            until = min([replaced, *(at for at in refused[member] if at >= last_word)])
-            allowed = by_session(sessions[member]) if member in sessions else None
-            connection = next(reversed(words.connections))
-            last = [] if gone or waits.get(member, -1) >= last_word else [until]
-            if allowed is not None:
-                ends = words.times[1:] + array("q", last)
-                pauses = np.subtract(ends, words.times[: len(ends)])
-                for place in np.flatnonzero(pauses > allowed.ns).tolist():
-                    is_over = until is not last_seen or place < len(words.times) - 1
-                    silence = allowed.remark(words.times[place], ends[place], is_over=is_over)
-                    event = self._event(EventKind.SILENCE_BEGUN, words.times[place], message, member, silence)
-                    event.packet, event.number, event.connection = words.packets[place] or None, None, None
-                    yield event
-            for closed in [] if gone else self._profiles.connection_ends([connection]):
-                if closed.closed is not None and (until is last_seen or closed.closed < until):
-                    event = self._event(EventKind.CONNECTION_ENDED, closed.closed, message, member, closed.how_closed)
-                    event.connection, event.packet, event.number = connection, None, None
-                    yield event
+                self._static[join.instance_id].append(join)
+
+    def replaced(self, member: str, instance: str, since: int) -> list[int]:
+        """When another member first had its instance id; empty: none had."""
+        joins = self._static[instance]
+        later = range(bisect_left(joins, since, key=lambda join: join.at), len(joins))
+        return next(([joins[place].at] for place in later if joins[place].member_id != member), [])
 
 
 def _formed(join: Join) -> str:

@@ -206,25 +206,29 @@ def _settle(life: list[Generation]) -> None:
     for generation in life:
         formed_before = bool(generation.joins) and generation.formed < generation.begun  # a static member came later
         generation.only_named = formed_before or not (generation.answered or generation.syncs)
-        if generation.leader_sync is not None and not generation.leader_sync.error and generation.listed:
+        given = generation.leader_sync
+        if given is not None and not given.error and generation.listed:
             for member in generation.listed:
                 generation.allocations.setdefault(member, "")
-        refused = generation.leader_sync is not None and generation.leader_sync.error
         for member, allocation in generation.allocations.items():
             own = generation.syncs.get(member)
-            if refused and (own is None or own.error):
+            if given is not None and given.error and (own is None or own.error):
                 continue  # the broker never took what the leader gave
-            got = partitions_of(allocation)
-            if isinstance(allocation, dict) and allocation.get("_definition") == "ConnectAssignment":
-                held = owned_of((generation.listed or {}).get(member, (None, None))[1])
-                if held is None and member in generation.joins:
-                    held = generation.joins[member].owned(generation.assignor)
-                if held is None and before is not None:
-                    held = before.assigned.get(member)
-                got = connect_result(allocation, held or [])
-            if got is not None:
+            if (got := _got(generation, member, allocation, before)) is not None:
                 generation.assigned[member] = got
         for old, new in generation.aliases.items():
             if new in generation.assigned:
                 generation.assigned.setdefault(old, generation.assigned[new])
         before = generation
+
+
+def _got(generation: Generation, member: str, allocation: Any, before: Generation | None) -> list[str] | None:
+    """What an allocation gives to a member; None: nobody can read it."""
+    if not isinstance(allocation, dict) or allocation.get("_definition") != "ConnectAssignment":
+        return partitions_of(allocation)
+    held = owned_of((generation.listed or {}).get(member, (None, None))[1])
+    if held is None and member in generation.joins:
+        held = generation.joins[member].owned(generation.assignor)
+    if held is None and before is not None:
+        held = before.assigned.get(member)
+    return connect_result(allocation, held or [])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from kafkascope.reports.answers import coverage
@@ -73,43 +74,62 @@ def _shown(value: Any) -> Any:
 
 def _tiles(answers: Answers) -> list[Json]:
     """What a person in a hurry wants to know of each section."""
-    tiles = []
-    if (found := answers.findings) is not None:
-        severities = [one.severity for one in found.shown]
-        grave, warnings = severities.count(Severity.CRITICAL), severities.count(Severity.WARNING)
-        tone = "bad" if grave else "warn" if warnings else "" if answers.no_kafka else "good"
-        note = f"{grave} critical, {counted(warnings, 'warning')}"
-        count = len(found.shown) + found.left_out
-        tiles.append(_tile("findings", f"{count:,}", "finding" if count == 1 else "findings", note, tone))
-    if (groups := answers.groups) is not None:
-        cause = next(iter(groups.triggers.items()), None)
-        note = f"of {counted(groups.total, 'group')}" + (f", most by {words(cause[0])}" if cause else "")
-        tiles.append(
-            _tile("groups", f"{groups.rebalances:,}", "rebalance" if groups.rebalances == 1 else "rebalances", note, "")
-        )
-        worst = max((g.counts for g in groups.shown), key=lambda g: g.worst_unowned_ms, default=None)
-        if worst is not None and worst.worst_unowned_ms:
-            tone = "bad" if worst.worst_unowned_ms >= 10_000 else "warn" if worst.worst_unowned_ms >= 1_000 else ""
-            tiles.append(
-                _tile("groups", duration(worst.worst_unowned_ms), "longest without an owner", worst.group_id, tone)
-            )
+    sections = (_of_findings, _of_groups, _of_latency, _of_errors, _of_lag, _of_coverage)
+    return [tile for tiles in sections for tile in tiles(answers)]
+
+
+def _of_findings(answers: Answers) -> Iterator[Json]:
+    if (found := answers.findings) is None:
+        return
+    severities = [one.severity for one in found.shown]
+    grave, warnings = severities.count(Severity.CRITICAL), severities.count(Severity.WARNING)
+    tone = "bad" if grave else "warn" if warnings else "" if answers.no_kafka else "good"
+    count = len(found.shown) + found.left_out
+    label = "finding" if count == 1 else "findings"
+    yield _tile("findings", f"{count:,}", label, f"{grave} critical, {counted(warnings, 'warning')}", tone)
+
+
+def _of_groups(answers: Answers) -> Iterator[Json]:
+    if (groups := answers.groups) is None:
+        return
+    cause = next(iter(groups.triggers.items()), None)
+    note = f"of {counted(groups.total, 'group')}" + (f", most by {words(cause[0])}" if cause else "")
+    label = "rebalance" if groups.rebalances == 1 else "rebalances"
+    yield _tile("groups", f"{groups.rebalances:,}", label, note, "")
+    worst = max((g.counts for g in groups.shown), key=lambda g: g.worst_unowned_ms, default=None)
+    if worst is not None and worst.worst_unowned_ms:
+        tone = "bad" if worst.worst_unowned_ms >= 10_000 else "warn" if worst.worst_unowned_ms >= 1_000 else ""
+        yield _tile("groups", duration(worst.worst_unowned_ms), "longest without an owner", worst.group_id, tone)
+
+
+def _of_latency(answers: Answers) -> Iterator[Json]:
     if answers.latency is not None and answers.latency.apis:
         common = [one for one in answers.latency.apis if one.total.count >= OFTEN] or answers.latency.apis
         value, api = max(((of_broker(one)[0] or one.total).at[2], one.api) for one in common)
-        tiles.append(_tile("latency", duration(value), "slowest API, p99", f"{api}, waiting left out", ""))
-    if (errors := answers.errors) is not None:
-        count = sum(one.count for one in errors.trouble)
-        note = errors.trouble[0].error if errors.trouble else f"{sum(o.count for o in errors.ordinary):,} ordinary ones"
-        tiles.append(_tile("errors", f"{count:,}", "errors that mean trouble", note, "warn" if count else "good"))
+        yield _tile("latency", duration(value), "slowest API, p99", f"{api}, waiting left out", "")
+
+
+def _of_errors(answers: Answers) -> Iterator[Json]:
+    if (errors := answers.errors) is None:
+        return
+    count = sum(one.count for one in errors.trouble)
+    note = errors.trouble[0].error if errors.trouble else f"{sum(o.count for o in errors.ordinary):,} ordinary ones"
+    yield _tile("errors", f"{count:,}", "errors that mean trouble", note, "warn" if count else "good")
+
+
+def _of_lag(answers: Answers) -> Iterator[Json]:
     if answers.lag is not None and answers.lag.groups:
         behind = answers.lag.groups[0]
-        tiles.append(_tile("lag", f"{behind.highest:,}", "highest lag of a partition, records", behind.name, ""))
-    if answers.issues is not None:
-        holes = [one for one in answers.issues if one.weakens != NOTHING]
-        count = sum(one.count for one in holes)
-        note = holes[0].kind.replace("_", " ") if holes else "nothing lost or undecoded"
-        tiles.append(_tile("coverage", f"{count:,}", "holes in the capture", note, "warn" if count else "good"))
-    return tiles
+        yield _tile("lag", f"{behind.highest:,}", "highest lag of a partition, records", behind.name, "")
+
+
+def _of_coverage(answers: Answers) -> Iterator[Json]:
+    if answers.issues is None:
+        return
+    holes = [one for one in answers.issues if one.weakens != NOTHING]
+    count = sum(one.count for one in holes)
+    note = holes[0].kind.replace("_", " ") if holes else "nothing lost or undecoded"
+    yield _tile("coverage", f"{count:,}", "holes in the capture", note, "warn" if count else "good")
 
 
 def _tile(section: str, value: str, name: str, note: str, tone: str) -> Json:
