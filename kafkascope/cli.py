@@ -424,8 +424,8 @@ def sniff(
         window=parameters.window(since, until, packets),
         packet=packet,
         alone=write_only,
-        ports=parameters.ports(port),
-        decode_as=parameters.ports(decode_as),
+        ports=parameters.ports(port, "--port"),
+        decode_as=parameters.ports(decode_as, "--decode-as"),
         key_logs=tuple(tls_keylog or ()),
         show_secrets=show_secrets,
         secret_names=parameters.secret_names(secret_name),
@@ -690,7 +690,7 @@ def scrub(
     from kafkascope.decoders.pseudonyms import Pseudonyms
 
     pseudonyms = parameters.pseudonyms(anonymize) or Pseudonyms(token_hex())
-    raise typer.Exit(scrubbing.run(captures, out, pseudonyms, parameters.ports(decode_as), remark))
+    raise typer.Exit(scrubbing.run(captures, out, pseudonyms, parameters.ports(decode_as, "--decode-as"), remark))
 
 
 @command()

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from textwrap import wrap
 
 import numpy as np
 import pyarrow as pa
@@ -89,6 +90,14 @@ class Counts:
         for row in pc.value_counts(wrong["error"]).to_pylist():
             self.errors[row["values"] or "unknown"] += row["counts"]
 
+    def figures(self) -> str:
+        """How many, how large and how slow."""
+        median, most = (
+            "-" if value is None else f"{value:,.2f}" for value in map(self.latency.percentile, (0.5, 0.99))
+        )
+        megabytes = (self.request_bytes + self.response_bytes) / 1e6
+        return f"{self.exchanges:>9,} {megabytes:>12,.3f} MB   median {median:>9} ms   99 % {most:>9} ms"
+
 
 @dataclass(slots=True)
 class Interval:
@@ -112,10 +121,10 @@ class Interval:
         """How long it was; less than was asked for where listening began or ended in it."""
         return (self.end - self.begin) / SECOND_NS
 
-    def lines(self, as_json: bool) -> bytes:
-        """A line with its end, or one for all and one for each API."""
+    def lines(self, as_json: bool, width: int | None = None) -> bytes:
+        """A line with its end, or one for all and one for each API; of those, more where width has no room for one."""
         order = sorted(self.parts.items(), key=lambda one: (-one[1].exchanges, one[0]))
-        text = self._as_json(order) if as_json else "\n".join(self._as_text(order))
+        text = self._as_json(order) if as_json else "\n".join(self._as_text(order, width))
         return f"{text}\n".encode(errors="surrogateescape")
 
     def _as_json(self, order: list[tuple[str, Counts]]) -> str:
@@ -133,7 +142,7 @@ class Interval:
         found = {"begin": f"{when:%Y-%m-%dT%H:%M:%S.%fZ}", "seconds": round(self.seconds, 3), self.by.title: parts}
         return json.dumps(found)
 
-    def _as_text(self, order: list[tuple[str, Counts]]) -> Iterator[str]:
+    def _as_text(self, order: list[tuple[str, Counts]], width: int | None) -> Iterator[str]:
         size = self.all.request_bytes + self.all.response_bytes
         when = datetime.fromtimestamp(self.begin / SECOND_NS, UTC)
         seconds = max(self.seconds, 1e-3)
@@ -142,15 +151,20 @@ class Interval:
         names = [shown_text(name) or '""' for name, _ in order]
         widest = max(map(len, names), default=0)
         for name, (_, of) in zip(names, order, strict=True):
-            median, most = (
-                "-" if value is None else f"{value:,.2f}" for value in map(of.latency.percentile, (0.5, 0.99))
-            )
             wrong = ", ".join(f"{shown_text(error)} {count:,}" for error, count in of.errors.most_common())
-            megabytes = (of.request_bytes + of.response_bytes) / 1e6
-            yield (
-                f"         {name:{max(widest, _LEAST_WIDTH)}} {of.exchanges:>9,} {megabytes:>12,.3f} MB"
-                f"   median {median:>9} ms   99 % {most:>9} ms   {wrong}"
-            ).rstrip()
+            yield from _fitted(f"{name:{max(widest, _LEAST_WIDTH)}}", of.figures(), wrong, width)
+
+
+def _fitted(name: str, figures: str, wrong: str, width: int | None) -> Iterator[str]:
+    """A line; where a terminal has no room for it, what is wrong stands below, and figures stand below the name."""
+    line = f"         {name} {figures}"
+    whole = f"{line}   {wrong}".rstrip()
+    if width is None or len(whole) <= width:
+        yield whole
+        return
+    yield from (line,) if len(line) <= width else (f"  {name.rstrip()}", f"         {figures}")
+    indent = " " * 11
+    yield from wrap(wrong, width, initial_indent=indent, subsequent_indent=indent, break_long_words=False)
 
 
 def intervals(

@@ -90,7 +90,8 @@ AnonymizeOption = Annotated[
         "--anonymize",
         metavar="KEY",
         help="Pseudonyms for hosts, clients, users, topics, groups, keys, values and texts, the same ones for one KEY. "
-        "They have the length of what they stand for. What brokers call themselves (node ids), and localhost, stay.",
+        "They have the length of what they stand for. What brokers call themselves (node ids), and localhost, stay. "
+        "Filters ask for whole names as they are in the capture, not for their pseudonyms.",
     ),
 ]
 LimitOption = Annotated[
@@ -161,13 +162,15 @@ PacketsOption = Annotated[
 ]
 
 
-def ports(values: list[str] | None) -> frozenset[int]:
+def ports(values: list[str] | None, option: str) -> frozenset[int]:
     """The ports that an option lists."""
     ports = set()
-    for value in ",".join(values).split(",") if values else ():
-        if not value.isdecimal() or not 0 < int(value) < 65536:
-            raise typer.BadParameter(f"{value!r} is no port; ports are numbers from 1 to 65535, with commas between")
-        ports.add(int(value))
+    for given in values or ():
+        for value in given.split(","):
+            if not value.isdecimal() or not 0 < int(value) < 65536:
+                wrong = f"{value!r} is no port" if value else "it has a comma too many"
+                raise typer.BadParameter(f"{option} {given}: {wrong}; give ports, 1 to 65535, with commas between")
+            ports.add(int(value))
     return frozenset(ports)
 
 
@@ -389,11 +392,12 @@ def expression(text: str | None) -> Expression | None:
 @contextmanager
 def _told_by_place() -> Iterator[None]:
     """What is wrong with a filter is shown by its place, and ends the program."""
+    from kafkascope.filters.expressions import HiddenError
     from kafkascope.filters.language import FilterError
 
     try:
         yield
-    except FilterError as error:
+    except (FilterError, HiddenError) as error:
         remark(f"--filter: {error}")
         raise typer.Exit(WRONG_USE) from None
 
@@ -421,7 +425,10 @@ def of_tables(
     return EngineOptions(
         tables=ALL_TABLES if records else WITHOUT_RECORDS,
         session=SessionOptions(
-            ports=ports(port), decode_as=ports(decode_as), key_logs=tuple(tls_keylog or ()), limits=limits(limit)
+            ports=ports(port, "--port"),
+            decode_as=ports(decode_as, "--decode-as"),
+            key_logs=tuple(tls_keylog or ()),
+            limits=limits(limit),
         ),
         reveal_secrets=show_secrets,
         secret_names=secret_names(secret_name),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from ipaddress import ip_address
 from typing import TYPE_CHECKING
@@ -13,7 +13,6 @@ from kafkascope.decoders.limits import DEFAULT, Limits
 from kafkascope.engine import ALL_TABLES, WITHOUT_RECORDS, EngineOptions, all_views
 from kafkascope.filters.expressions import EXISTS, All, Condition, Either, Expression, columns, passing, renamed
 from kafkascope.filters.fields import COLUMNS, Kind
-from kafkascope.reports.columns.text import address, without_port
 from kafkascope.reports.rows.frames import FRAMES
 from kafkascope.reports.show.lines import SHOWN, SHOWN_BEHIND
 from kafkascope.reports.vocabulary.tables import EXCHANGES
@@ -114,23 +113,19 @@ class Filters:
         return frozenset() if expression is None else columns(expression)
 
     def with_pseudonyms(self, pseudonyms: Pseudonyms) -> Filters:
-        """Filters for what has pseudonyms, where these name what has not."""
-        from kafkascope.reports.rows.anonymous import anonymous_client_id
+        """Filters for what has pseudonyms, where these name what has not; raises HiddenError."""
+        from kafkascope.reports.rows.anonymous import anonymous_client_id, anonymous_end, anonymous_name
 
-        def of(names: frozenset[str]) -> frozenset[str]:
-            return frozenset(map(pseudonyms.name, names))
-
-        def of_end(connection: str) -> str:
-            port = connection.rpartition(":")[2]
-            return address(pseudonyms.name(without_port(connection)), int(port)) if port.isdigit() else connection
+        def of(names: frozenset[str], rename: Callable[[str, Pseudonyms], str] = anonymous_name) -> frozenset[str]:
+            return frozenset(rename(name, pseudonyms) for name in names)
 
         return replace(
             self,
             topics=of(self.topics),
             groups=of(self.groups),
-            client_ids=frozenset(anonymous_client_id(name, pseudonyms) for name in self.client_ids),
+            client_ids=of(self.client_ids, anonymous_client_id),
             hosts=of(self.hosts),
-            connections=frozenset(map(of_end, self.connections)),
+            connections=of(self.connections, anonymous_end),
             where=None if self.where is None else renamed(self.where, pseudonyms),
         )
 
@@ -350,8 +345,9 @@ def _check_columns(names: Sequence[str]) -> None:
     if unknown:
         from kafkascope.reports.columns.nearest import near_ones
 
-        near = near_ones(unknown[0], KNOWN_COLUMNS)
-        raise WrongUse(f"--fields: there is no column {unknown[0]!r}{near}; columns are {', '.join(KNOWN_COLUMNS)}")
+        near = near_ones(unknown[0], KNOWN_COLUMNS) if unknown[0] else ""
+        wrong = f"there is no column {unknown[0]!r}{near}" if unknown[0] else "it has a comma too many"
+        raise WrongUse(f"--fields: {wrong}; columns are {', '.join(KNOWN_COLUMNS)}")
 
 
 def _columns_of(display: Display) -> frozenset[str]:

@@ -15,11 +15,13 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import replace
 from functools import partial
+from shutil import get_terminal_size
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from kafkascope.engine import EngineOptions
 from kafkascope.exchange_output import TextWriter, Writer, are_nameless, chosen, with_records
+from kafkascope.filters.expressions import HiddenError
 from kafkascope.losses import lines_left_out
 from kafkascope.outlet import Bulk, Outlet, Writable, with_actions
 from kafkascope.program import ENDING, INCOMPLETE, INTERFACE_GONE, WRONG_USE, Remark, heard
@@ -66,12 +68,15 @@ _NAMELESS = (
 
 def run(options: SniffOptions, remark: Remark) -> int:
     """Show the exchanges of files or interfaces on stdout; returns the exit status."""
-    if options.pseudonyms is not None:
-        options = replace(options, filters=options.filters.with_pseudonyms(options.pseudonyms))
     try:
+        if options.pseudonyms is not None:
+            options = replace(options, filters=options.filters.with_pseudonyms(options.pseudonyms))
         if options.packet is not None:
             options = _with_packet(options, options.packet)
         of_engine = engine_options(options)
+    except HiddenError as error:
+        remark(f"--filter: {error}")
+        return WRONG_USE
     except WrongUse as error:
         remark(str(error))
         return WRONG_USE
@@ -424,7 +429,8 @@ def _intervals(
         return found
 
     for spans in interval_watch.intervals(source, stats_s, passing, by):
-        yield partial(_write_entries, out, [span.lines(display.style == JSON) for span in spans])
+        width = get_terminal_size().columns if sys.stdout.isatty() else None
+        yield partial(_write_entries, out, [span.lines(display.style == JSON, width) for span in spans])
     _say_no_match(no_match, remark)
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -170,8 +169,12 @@ def columns(expression: Expression) -> frozenset[str]:
     return frozenset(name for one in conditions(expression, also_not=True) for name in one.field.columns)
 
 
+class HiddenError(ValueError):
+    """Pseudonyms hide what is asked for."""
+
+
 def renamed(expression: Expression, pseudonyms: Pseudonyms) -> Expression:
-    """The same for exchanges whose names have pseudonyms; only whole names can be found again."""
+    """The same for exchanges whose names have pseudonyms: only whole names can be found again, else HiddenError."""
     match expression:
         case Not(of):
             return Not(renamed(of, pseudonyms))
@@ -179,10 +182,19 @@ def renamed(expression: Expression, pseudonyms: Pseudonyms) -> Expression:
             return All(tuple(renamed(one, pseudonyms) for one in of))
         case Either(of):
             return Either(tuple(renamed(one, pseudonyms) for one in of))
-    if not expression.field.is_name or expression.comparison not in ("==", UNEQUAL):
+    field = expression.field
+    if expression.comparison == EXISTS or expression.kind is not Kind.TEXT or not field.hides_texts:
         return expression
-    from kafkascope.reports.rows.anonymous import anonymous_client_id
+    if not field.is_name or expression.comparison not in ("==", UNEQUAL):
+        raise HiddenError(f"{expression.asked}: {_ONLY_WHOLE_NAMES}")
+    from kafkascope.reports.rows.anonymous import anonymous_client_id, anonymous_end, anonymous_name
 
-    is_client_id = expression.field.columns[0] == "client_id"
-    rename = partial(anonymous_client_id, pseudonyms=pseudonyms) if is_client_id else pseudonyms.name
-    return replace(expression, values=tuple(rename(str(value)) for value in expression.values))
+    is_client_id = field.columns[0] == "client_id"
+    rename = anonymous_end if field.is_end else anonymous_client_id if is_client_id else anonymous_name
+    return replace(expression, values=tuple(rename(str(value), pseudonyms) for value in expression.values))
+
+
+_ONLY_WHOLE_NAMES = (
+    "behind pseudonyms only whole names are found, as they are in the capture: ask with == or != for client_id, topic, "
+    "group, member, host, endpoint, client or broker"
+)

@@ -58,6 +58,8 @@ class Field:
     path: tuple[str, ...] = ()  # in the body that is in the first column
     apis: frozenset[str] = frozenset()  # whose bodies can have it
     is_host: bool = False  # ports are left out
+    has_strings: bool = False
+    has_bytes: bool = False  # in which texts may stand that no schema tells of
 
     @property
     def is_word(self) -> bool:
@@ -72,7 +74,21 @@ class Field:
     @property
     def is_name(self) -> bool:
         """Whether its values are names that people gave, which have pseudonyms."""
-        return self.is_host or (not self.path and self.columns[0] in _NAMES)
+        return not self.path and self.columns[0] in _NAMES
+
+    @property
+    def is_end(self) -> bool:
+        """Whether its values are address:port."""
+        return not self.is_host and self.columns[0] in ENDS
+
+    @property
+    def hides_texts(self) -> bool:
+        """Whether there may be pseudonyms in its texts."""
+        if self.is_name or (self.columns[0] in ("request", "response") and not self.path):
+            return True
+        from kafkascope.reports.rows.anonymous import keeps_words
+
+        return bool(self.path) and (self.has_bytes or (self.has_strings and not keeps_words(self.path)))
 
     @property
     def nothing(self) -> str | None:
@@ -120,7 +136,15 @@ def body_field(name: str) -> Field | None:
             kinds = frozenset(Kind) - {Kind.TIME}
         else:
             return None
-        return Field(name, (parts[0], "api"), kinds, path=parts[1:], apis=found.apis)
+        return Field(
+            name,
+            (parts[0], "api"),
+            kinds,
+            path=parts[1:],
+            apis=found.apis,
+            has_strings=found.has_strings,
+            has_bytes=found.has_bytes,
+        )
     return None
 
 
@@ -130,6 +154,7 @@ class BodyPath:
 
     kinds: frozenset[Kind]
     apis: frozenset[str]
+    has_strings: bool
     has_bytes: bool
 
 
@@ -138,9 +163,13 @@ def body_paths() -> Mapping[str, BodyPath]:
     """All paths of the schemas of all versions, with ``request.`` or ``response.`` in front."""
     found: dict[str, BodyPath] = {}
     for api, path, field in fields_of_bodies():
-        before = found.get(path, BodyPath(frozenset(), frozenset(), False))
-        has_bytes = before.has_bytes or field.element_type == "bytes"
-        found[path] = BodyPath(before.kinds | {_kind(field)}, before.apis | {api}, has_bytes)
+        before = found.get(path, BodyPath(frozenset(), frozenset(), False, False))
+        found[path] = BodyPath(
+            before.kinds | {_kind(field)},
+            before.apis | {api},
+            before.has_strings or field.element_type == "string",
+            before.has_bytes or field.element_type == "bytes",
+        )
     return found
 
 
@@ -220,9 +249,9 @@ _WORDS: dict[str, Callable[[], Iterable[str]]] = {
     "outcome": lambda: OUTCOMES,
     "decoded": lambda: ("full", "header", "none"),
 }
-_NAMES = frozenset({"client_id", "group_id", TOPICS.name})
 ENDS = ("client", "broker")
 """Columns of both ends, as address:port, which the table lacks."""
+_NAMES = frozenset({"client_id", "group_id", "member_id", TOPICS.name, *ENDS})
 _ALSO = {"client": "client", "broker": "broker", "topic": TOPICS.name, "topics": TOPICS.name}
 _ALSO |= {"group": "group_id", "member": "member_id"}
 

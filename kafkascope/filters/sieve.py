@@ -44,7 +44,9 @@ class Filter:
 
     @classmethod
     def of(cls, text: str, pseudonyms: Pseudonyms | None = None) -> Filter:
-        """What a text means, where names have these pseudonyms; raises ``filters.language.FilterError``."""
+        """What a text means, where names have these pseudonyms; raises ``filters.language.FilterError``, and
+        ``filters.expressions.HiddenError`` for what pseudonyms hide.
+        """
         from kafkascope.filters.language import parsed
 
         expression = parsed(text)

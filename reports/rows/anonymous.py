@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -26,8 +26,8 @@ from kafkascope.decoders.pseudonyms import Pseudonyms
 from kafkascope.decoders.sasl import KERBEROS
 from kafkascope.decoders.tape import Status, Tape
 from kafkascope.reports.columns.arrow import one_array
-from kafkascope.reports.columns.text import OWN_HOSTS
-from kafkascope.reports.columns.topics import RESERVED
+from kafkascope.reports.columns.text import OWN_HOSTS, address, without_port
+from kafkascope.reports.columns.topics import ID_PREFIX, RESERVED
 from kafkascope.reports.rows.bodies import Bodies, BodyDecoder
 from kafkascope.reports.rows.partitions import TopicCodes, read_partitions
 from kafkascope.reports.rows.roles import SLOT_RECORDS
@@ -140,6 +140,19 @@ def anonymous(
     return dataclasses.replace(exchanges, data=data)
 
 
+def anonymous_name(name: str, pseudonyms: Pseudonyms) -> str:
+    """A name's pseudonym where messages have it."""
+    kept = name.startswith(ID_PREFIX) or name.encode("utf-8", "surrogateescape") in _KEPT
+    return name if kept else pseudonyms.name(name)
+
+
+def anonymous_end(end: str, pseudonyms: Pseudonyms) -> str:
+    """The same of address:port; anything else stays."""
+    port = end.rpartition(":")[2]
+    is_end = ":" in end and port.isdecimal()
+    return address(anonymous_name(without_port(end), pseudonyms), int(port)) if is_end else end
+
+
 def anonymous_client_id(client_id: str, pseudonyms: Pseudonyms) -> str:
     """A client id's pseudonym; what brokers call themselves stays, as their node ids do in all messages."""
     is_long_number = client_id.isdigit() and len(client_id) > _NODE_ID_DIGITS
@@ -202,6 +215,13 @@ def _put(data: U8, start: int, content: bytes) -> None:
 
 def _is_word(name: str, path: str) -> bool:
     return name in _WORDS or _WORD_PATHS.search(path) is not None
+
+
+def keeps_words(names: Sequence[str]) -> bool:
+    """Whether texts of a field of bodies stay, by its name behind those of the fields that it is in."""
+    forms = (names[-1], f"{names[-1]}[]")  # what stands in an array
+    above = "".join(f"{name}[]." for name in names[:-1])
+    return any(_is_word(form, above + form) for form in forms)
 
 
 def _replaced_fields(programs: Programs) -> Bool:

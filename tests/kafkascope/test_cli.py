@@ -573,7 +573,9 @@ def test_an_empty_value_is_refused_with_what_to_give(command: Any, empty: Any) -
 @pytest.mark.parametrize("value", [",", "9092,"])
 def test_an_empty_port_among_others_is_refused(command: Command, value: str) -> None:
     done = command("sniff", "-r", JOINS, "--port", value)
-    assert (done.returncode, "'' is no port" in done.stderr) == (2, True)
+    assert (done.returncode, f"--port {value}: it has a comma too many" in done.stderr) == (2, True)
+    fields = command("sniff", "-r", JOINS, "--fields", "api,")
+    assert (fields.returncode, "--fields: it has a comma too many; columns are" in fields.stderr) == (2, True)
 
 
 @pytest.mark.parametrize("name", sorted(get_group(cli.app).commands))

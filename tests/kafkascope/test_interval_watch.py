@@ -121,6 +121,18 @@ def test_a_span_as_text_and_as_an_object() -> None:
     assert shown["apis"]["Heartbeat"]["latency_ms_p99"] is None
 
 
+def test_what_a_terminal_has_no_room_for_stands_below() -> None:
+    rows = [exchange(1, latency_ms=1.0, error_code=27, error="REBALANCE_IN_PROGRESS")]
+    [[], [span]] = told(Written([rows]))
+    (wide,) = span.lines(as_json=False, width=200).decode().splitlines()[1:]
+    assert wide == span.lines(as_json=False).decode().splitlines()[1]
+    figures = wide[35:].removesuffix("REBALANCE_IN_PROGRESS 1").rstrip()
+    for width, shown in ((110, [f"         {'Fetch':26}{figures}"]), (80, ["  Fetch", f"         {figures[1:]}"])):
+        lines = span.lines(as_json=False, width=width).decode().splitlines()
+        assert lines[1:] == [*shown, "           REBALANCE_IN_PROGRESS 1"]
+        assert max(map(len, lines)) <= width
+
+
 def test_columns_of_a_span_are_alike_however_long_names_are() -> None:
     names = ["wc-1-StateUpdater-1-restore-consumer", "p1", "", None]
     rows = [exchange(1, client_id=name, request_bytes=1, response_bytes=1) for name in names]

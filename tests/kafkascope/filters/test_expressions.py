@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 
 import kafkascope
+from kafkascope.filters.expressions import HiddenError
 from kafkascope.filters.expressions import passing as passes
 from kafkascope.filters.language import parsed
 from kafkascope.reports.vocabulary.tables import EXCHANGES
@@ -158,6 +159,56 @@ def test_whole_names_are_known_behind_pseudonyms(command: Command) -> None:
     ended = command("sniff", "-r", JOINS, "--anonymize", "key", "-Y", "topic == orders and client_id == orders-1")
     assert len(ended.stdout.splitlines()) > 100
     assert "orders" not in ended.stdout
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        'client == "10.77.1.12:50346"',
+        'endpoint == "10.77.1.12:50346" or broker == "10.77.1.12:9092"',
+        "member != nobody",
+        "group == orders-group and not client_id == orders-1",
+        "request.protocolType == consumer and request.protocols.name contains ran",
+        "response.members.memberId",
+        "latency_ms > 10 and error contains MEMBER",
+    ],
+)
+def test_behind_pseudonyms_the_same_pass(expression: str, command: Command) -> None:
+    shown = [
+        command("sniff", "-r", JOINS, *hidden, "--fields", "connection,number", "-Y", expression).stdout
+        for hidden in ((), ("--anonymize", "key"))
+    ]
+    assert shown[0] == shown[1] != ""
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        "topic contains",
+        "client_id matches",
+        "client contains",
+        "member contains",
+        "request contains",
+        "request.topics.name ==",
+        "request.protocols.metadata.topics ==",
+        "response.errorMessage contains",
+    ],
+)
+def test_what_pseudonyms_hide_is_refused(asked: str, command: Command) -> None:
+    ended = command("sniff", "-r", JOINS, "--anonymize", "key", "-Y", f"api == Fetch or not {asked} orders")
+    assert (ended.returncode, ended.stdout) == (2, "")
+    assert ended.stderr.startswith(f"kafkascope: --filter: {asked}: behind pseudonyms only whole names are found")
+    with pytest.raises(HiddenError, match="only whole names"):
+        kafkascope.read(JOINS, filter=f"{asked} orders", anonymize="key")
+
+
+def test_names_that_stay_are_asked_for_as_they_are(command: Command) -> None:
+    """Topics of Kafka's own, those known by their id alone, and connections by number."""
+    for topic in ("__consumer_offsets", "id:AAAAAAAAAAAAAAAAAAAAAQ"):
+        ended = command("sniff", "-r", JOINS, "--anonymize", "key", "-Y", f'topic == "{topic}"')
+        assert f"topic == {topic}: not there" in ended.stderr
+    asked = ("sniff", "-r", JOINS, "--connection", "1", "--fields", "number")
+    assert command(*asked, "--anonymize", "key").stdout == command(*asked).stdout != ""
 
 
 def test_numbers_in_bodies_are_compared_whatever_they_are() -> None:
