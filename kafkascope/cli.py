@@ -146,8 +146,8 @@ def sniff(
         under_answers(
             "--stats",
             metavar="[BY,]TIME",
-            help="Count exchanges in spans of time (10s, 1m), instead of them; by api, client, topic, group, broker or "
-            "connection: `client,10s`.",
+            help="Count exchanges in spans of time (10s, 1m), instead of showing them; by api, client, topic, "
+            "group, broker or connection: `client,10s`.",
         ),
     ] = None,
     tables: Annotated[
@@ -239,7 +239,8 @@ def sniff(
             metavar="EXPR",
             help="Only exchanges that pass: `api == Fetch and latency_ms > 100`, `topic in (a, b) or error`, "
             '`request.groupId contains "shop"`, `client_id matches "^c[0-9]"`, `not exists issue`. Names are those of '
-            "columns and of fields of bodies; any of several values will do.",
+            "columns and of fields of bodies; any of several values will do. With --anonymize hosts, clients, topics "
+            "and so on are asked for by their whole names, as they are in the capture.",
         ),
     ] = None,
     count: Annotated[int | None, under_filters("-c", metavar="N", help="Stop after N exchanges.", min=1)] = None,
@@ -277,7 +278,8 @@ def sniff(
         under_writing("-b", metavar="WHAT:N", help="The same in dumpcap's words: filesize:KB, duration:S, files:N."),
     ] = None,
     buffer: Annotated[
-        int, under_listening("--buffer", metavar="MB", help="So much may wait, of an interface's packets.", min=8)
+        int,
+        under_listening("--buffer", metavar="MB", help="Room for packets of an interface that wait to be read.", min=8),
     ] = 64,
     metrics: Annotated[
         str | None,
@@ -289,7 +291,9 @@ def sniff(
     ] = None,
     pid: Annotated[
         int | None,
-        under_listening("--pid", metavar="PID", help="Listen where this process does: a container's.", min=1),
+        under_listening(
+            "--pid", metavar="PID", help="Listen in the network of this process, such as one of a container.", min=1
+        ),
     ] = None,
     expression: Annotated[
         str | None,
@@ -298,7 +302,7 @@ def sniff(
     snap: Annotated[
         int | None,
         under_listening(
-            "-s", metavar="BYTES", help="Take no more of each packet: headers without bodies; 0: all.", min=0
+            "-s", metavar="BYTES", help="Take no more than this of each packet: 200 leaves headers; 0: all.", min=0
         ),
     ] = None,
     names: Annotated[
@@ -306,8 +310,8 @@ def sniff(
         under_input(
             "--names",
             metavar="FILE",
-            help="Names of topics, as `kafka-topics.sh --describe` prints them. Of groups that formed before, nothing "
-            "has to be told: what members say is read without it.",
+            help="Names of topics, as `kafka-topics.sh --describe` prints them. Groups that "
+            "formed before the capture need nothing: what their members say is read without it.",
         ),
     ] = None,
     ask: Annotated[
@@ -319,8 +323,8 @@ def sniff(
         under_listening(
             "--user",
             metavar="NAME",
-            help="Whom root becomes when the interface is open, without any rights; default: who called sudo, else "
-            "nobody. root keeps all.",
+            help="The user that root becomes once the interface is open, without any rights; default: who called "
+            "sudo, else nobody. With root all rights are kept.",
         ),
     ] = None,
     since: SinceOption = None,
@@ -335,7 +339,13 @@ def sniff(
     ] = False,
     version: VersionOption = False,
     as_it_is: Annotated[
-        bool, typer.Option("-l", "-n", "-U", help="As it is anyway: lines at once, addresses without names.")
+        bool,
+        typer.Option(
+            "-l",
+            "-n",
+            "-U",
+            help="Options of tcpdump that change nothing: lines come at once, addresses without names.",
+        ),
     ] = False,
     colour: Annotated[
         bool | None, typer.Option("--colour/--no-colour", help="Colour, or none; by default on a terminal only.")
@@ -788,7 +798,8 @@ def decode(
 
     Without --api it is a whole request, four bytes of size first, whose header says API and version. Text is taken for
     hex digits, with white space anywhere, `:` between the bytes, `0x` before; text that is anything else is refused.
-    What is no text is taken as it is. Bytes that no field accounts for are said, and are exit status 1.
+    What is no text is taken as it is. Bytes that no field accounts for are told, and the exit
+    status is 1.
 
     Examples:
 
@@ -825,7 +836,8 @@ def apis(
         int | None, typer.Option("--version", metavar="N", help="Layout of this version (default: the newest).")
     ] = None,
     diff: Annotated[
-        tuple[int, int] | None, typer.Option("--diff", metavar="A B", help="What version B has otherwise than A.")
+        tuple[int, int] | None,
+        typer.Option("--diff", metavar="A B", help="What version B has that A has not, and the other way round."),
     ] = None,
     release: Annotated[
         str | None, typer.Option("--release", metavar="X.Y", help="Of the list: what this release knows.")

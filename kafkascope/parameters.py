@@ -90,8 +90,7 @@ AnonymizeOption = Annotated[
         "--anonymize",
         metavar="KEY",
         help="Pseudonyms for hosts, clients, users, topics, groups, keys, values and texts, the same ones for one KEY. "
-        "They have the length of what they stand for. What brokers call themselves (node ids), and localhost, stay. "
-        "Filters ask for whole names as they are in the capture, not for their pseudonyms.",
+        "They have the length of what they stand for. What brokers call themselves (node ids), and localhost, stay.",
     ),
 ]
 LimitOption = Annotated[
