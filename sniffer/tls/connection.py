@@ -365,14 +365,14 @@ class TlsConnection:
     def _record(self, stream: Stream, header: bytes, fragment: bytes, begin: int) -> Step:
         kind = header[0]
         if stream.given_up is not None:
-            self._look_at(stream, kind, fragment, begin, len(fragment))
+            self._look_at(stream, kind, fragment, begin)
             if kind == APPLICATION_DATA:
                 self._hear(stream, begin, len(fragment))
             return Step.TAKEN
         if kind == CHANGE_CIPHER_SPEC and self._is_retried:
             return Step.TAKEN  # it stands there for the sake of others (RFC 8446, D.4), before the server's hello too
         if _is_plain(stream, kind, len(fragment)):
-            self._look_at(stream, kind, fragment, begin, len(fragment))
+            self._look_at(stream, kind, fragment, begin)
             return Step.TAKEN
         if self.answer is None or (stream.protection is None and self._answered > self._limit(stream, begin)[0]):
             return self._wait(stream, begin, NO_HELLO if self.hello is None else NO_ANSWER)
@@ -506,7 +506,7 @@ class TlsConnection:
             if content:
                 stream.plain.append(Plain(content, 0, end, self._row(stream, end)))
         elif kind in (HANDSHAKE, ALERT):
-            self._look_at(stream, kind, content, end - 1, len(content), is_open=True)
+            self._look_at(stream, kind, content, end - 1, is_open=True)
 
     def _not_opened(self, stream: Stream, header: bytes, fragment: bytes, begin: int) -> Step:
         """A record that is damaged, or whose keys do not fit."""
@@ -587,7 +587,7 @@ class TlsConnection:
     def _side(self, stream: Stream) -> int:
         return CLIENT if stream.direction == self.client else SERVER
 
-    def _look_at(self, stream: Stream, kind: int, content: bytes, place: int, size: int, is_open: bool = False) -> None:
+    def _look_at(self, stream: Stream, kind: int, content: bytes, place: int, is_open: bool = False) -> None:
         """Take in a record that may be read, or the outside of one that may not."""
         if kind == CHANGE_CIPHER_SPEC:
             if self.answer is None or self.answer.version != TLS_1_3:

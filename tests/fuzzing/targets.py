@@ -275,8 +275,6 @@ def _conversations(name: str, packets: int) -> Iterator[bytes]:
 
 # ------------------------------------------------------------------------------------------------------------ bodies
 
-_BODY = struct.Struct(">BBB")  # API key, version, whether it is a response
-
 
 @cache
 def _layouts() -> tuple[tuple[int, int, bool], ...]:

@@ -106,7 +106,7 @@ def test_a_target_that_is_not_there_is_said(target: str) -> None:
     assert remark.startswith(f"--alert {target} did not take an incident (")
 
 
-def test_nobody_waits_for_a_target(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nobody_waits_for_a_target(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(alerts, "MOST_WAITING", 2)
     begun, going = queue.Queue[bytes](), threading.Event()
 

@@ -59,7 +59,7 @@ def test_every_format_goes_where_it_is_told(tmp_path: Path) -> None:
     assert made["before"]["seconds"] > 0
 
 
-def test_names_are_hidden_if_asked(tmp_path: Path) -> None:
+def test_names_are_hidden_if_asked() -> None:
     hidden = runner.invoke(app, ["diff", CALM, STORM, "--anonymize", "k", "--format", "json"])
     assert hidden.exit_code == 0
     assert "10.77." not in hidden.stdout

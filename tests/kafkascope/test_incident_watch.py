@@ -241,7 +241,7 @@ def test_others_are_other_incidents() -> None:
     assert not incident_watch.is_same(DOWN, replace(DOWN, subjects=(Subject(Role.BROKER, "3"),)))
 
 
-def test_rows_older_than_two_windows_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rows_older_than_two_windows_are_forgotten() -> None:
     now = [0.0]
     window = Window(lambda: now[0], forgets=True)
     with Reading([KILLED], EngineOptions()) as reading:

@@ -396,9 +396,9 @@ class Walk:
         self._remove(life, beat.at)
         if beat.error == Error.UNKNOWN_MEMBER_ID and not shown and self.epoch is not None and not self.observing:
             # Nobody has shown the epoch yet that its removal raised.
-            self._raise_unseen(life, beat)
+            self._raise_unseen(beat)
 
-    def _raise_unseen(self, life: Life, beat: Beat) -> None:
+    def _raise_unseen(self, beat: Beat) -> None:
         number = (self.epoch or 0) + 1
         earlier = self.rows.get(number)
         if earlier is not None:  # a tentative one: it came first

@@ -60,7 +60,7 @@ def test_files_are_read_once_where_nothing_grows(tmp_path: Path) -> None:
     assert not secrets.keys.may_grow
 
 
-def test_those_in_capture_files_hold_from_their_packet_on(tmp_path: Path) -> None:
+def test_those_in_capture_files_hold_from_their_packet_on() -> None:
     secrets = Secrets([], are_embedded=True, is_growing=False)
     secrets.take([Secret(KEY_LOG, line(1), 5), Secret(0x57474B4C, line(2), 5)])
     assert [has(secrets, 1, packet) for packet in (4, 5)] == [False, True]
