@@ -15,7 +15,9 @@ from kafkascope.reports.groups.classic.events import events_of
 from kafkascope.reports.groups.classic.facts import GroupFacts, facts_of
 from kafkascope.reports.groups.classic.generations import Generation, generations_of
 from kafkascope.reports.groups.classic.inferred import with_inferred
-from kafkascope.reports.groups.classic.readings import Index, OpeningReader, opening
+from kafkascope.reports.groups.classic.openings import Index, opening
+from kafkascope.reports.groups.classic.readings import OpeningReader
+from kafkascope.reports.groups.classic.verdicts import Judge
 from kafkascope.reports.groups.cost import Ownership, last_of, moved_partitions, unowned_spans
 from kafkascope.reports.groups.history import GroupHistory, GroupLog, Member, Rebalance
 from kafkascope.reports.groups.members import Profiles
@@ -35,6 +37,7 @@ def classic(log: GroupLog) -> GroupHistory:
     profiles = _profiles(log, facts)
     index = Index.of(facts)
     reader = OpeningReader(facts, index, profiles)
+    judge = Judge(facts, index, profiles, reader)
     last_seen = max(message.over for message in log.messages)
     lives = generations_of(facts)
     begun = [life[0].begun for life in lives]
@@ -45,7 +48,7 @@ def classic(log: GroupLog) -> GroupHistory:
         _fill_protocol_types(generations)
         if _LOG.isEnabledFor(logging.DEBUG):
             _log_generations(log.group_id, generations)
-        history.rebalances += _rebalances(log, facts, profiles, index, reader, generations, begin)
+        history.rebalances += _rebalances(log, facts, profiles, index, judge, generations, begin)
         begin = end
     return history
 
@@ -87,7 +90,7 @@ def _rebalances(
     facts: GroupFacts,
     profiles: Profiles,
     index: Index,
-    reader: OpeningReader,
+    judge: Judge,
     generations: list[Generation],
     begin: int | None,
 ) -> list[Rebalance]:
@@ -102,7 +105,7 @@ def _rebalances(
             held = before
             continue
         gap = opening(facts, index, before, generation, begin)
-        verdict = reader.verdict(gap)
+        verdict = judge.verdict(gap)
         rebalance = Rebalance(
             group_id=log.group_id,
             protocol=_CONNECT if generation.protocol_type == _CONNECT else "classic",

@@ -7,7 +7,8 @@ from bisect import bisect_right
 from kafkascope.decoders.errors import Error
 from kafkascope.reports.groups.classic.facts import GroupFacts, Leave
 from kafkascope.reports.groups.classic.generations import MOST_INFERRED, Generation
-from kafkascope.reports.groups.classic.readings import Index, OpeningReader
+from kafkascope.reports.groups.classic.openings import Index
+from kafkascope.reports.groups.classic.readings import OpeningReader
 
 
 def with_inferred(

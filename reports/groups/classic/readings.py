@@ -1,4 +1,4 @@
-"""What set a rebalance of the classic protocol off: every reading that the wire allows, weighed, and the one chosen.
+"""What may have set a rebalance of the classic protocol off: every reading that the wire allows, weighed.
 
 The broker begins a rebalance at the first event that calls for one while the group is complete. So the candidates are
 all such events between the forming of one generation and of the next, in order of time; the first is the trigger unless
@@ -10,20 +10,29 @@ its last word plus its session timeout.
 from __future__ import annotations
 
 import re
-from bisect import bisect_left, bisect_right
+from bisect import bisect_right
 from dataclasses import dataclass, field
 from typing import Any
 
 from kafkascope.decoders.errors import Error
 from kafkascope.reports.columns.name_lists import in_words, listed
 from kafkascope.reports.groups.assignments import connect_work, owned_of
-from kafkascope.reports.groups.classic.facts import GroupFacts, Join, Leave, Refusal, same_protocols
+from kafkascope.reports.groups.classic.facts import GroupFacts, Join, Leave, same_protocols
 from kafkascope.reports.groups.classic.generations import Generation
-from kafkascope.reports.groups.history import Contributing, Evidence
-from kafkascope.reports.groups.leaving import NOT_A_MEMBER, NOT_HERE, left_by_itself, trigger_by_reason
+from kafkascope.reports.groups.classic.openings import (
+    LATE_NS,
+    SAME_MOMENT_NS,
+    TIMER_NS,
+    Expelled,
+    Index,
+    Opening,
+    is_not_stored,
+)
+from kafkascope.reports.groups.history import Evidence
+from kafkascope.reports.groups.leaving import left_by_itself, trigger_by_reason
 from kafkascope.reports.groups.members import Profiles
 from kafkascope.reports.groups.strengths import Strength
-from kafkascope.reports.vocabulary.triggers import Certainty, Trigger
+from kafkascope.reports.vocabulary.triggers import Trigger
 from kafkascope.sniffer.units import MILLISECOND_NS, SECOND_NS
 
 _WITH_GIVEN_ID = "re-join with the given member-id"  # the reason of a new member's second JoinGroup (KIP-394)
@@ -44,20 +53,11 @@ _JOIN_REASONS: tuple[tuple[re.Pattern[str], Trigger | None], ...] = tuple(
     )
 )
 
-_SAME_MOMENT_NS = 20 * MILLISECOND_NS
-"""Events of different connections so near to each other may reach the broker's coordinator in the other order."""
-
 _AT_ONCE_NS = MILLISECOND_NS // 10
 """Requests so near to each other are taken up by the broker at once, in any order."""
 
 _NEAR_NS = 2 * MILLISECOND_NS
 """Requests so near to each other the broker mostly takes up in the order sent, unless its answers say otherwise."""
-
-_LATE_NS = 50 * MILLISECOND_NS
-"""How much later than it was sent the broker may act on something."""
-
-_TIMER_NS = 2_000 * MILLISECOND_NS
-"""How far a timer of the broker may be off what one reckons: words that the capture lacks reset it, too."""
 
 _WAITED = 0.9
 """Part of a rebalance timeout after which it is what ended the wait, if a member is missing."""
@@ -80,141 +80,6 @@ class Reading:
     about: list[Evidence] = field(default_factory=list)  # more that speaks for it, or what speaks for another one
     proved_first: bool = False  # the broker's answers show that it was the first of several at the same moment
     answered_later: bool = False  # than another that was sent right after it
-
-
-@dataclass(slots=True)
-class Verdict:
-    """Why there is a generation."""
-
-    trigger: Trigger
-    member_id: str | None
-    client_id: str | None
-    certainty: Certainty
-    started: int | None
-    evidence: list[Evidence]
-    contributing: list[Contributing]
-
-
-@dataclass(frozen=True, slots=True)
-class Told:
-    """A member was told that its group rebalances."""
-
-    at: int  # (ns)
-    member_id: str
-    packet: int | None
-    error: str
-
-
-@dataclass(slots=True)
-class Opening:
-    """The time between two generations: from the forming of one to that of the next."""
-
-    before: Generation | None
-    after: Generation
-    begin: int | None  # None: before the capture
-    end: int
-    joins: list[Join]  # that led to the generation after, or may have
-    leaves: list[tuple[Leave, str]]  # with the id of the member that left
-    told: list[Told]  # of a rebalance, in order of time
-    content_until: int | None  # last heartbeat of the generation before that was answered without error
-
-
-def opening(
-    facts: GroupFacts, index: Index, before: Generation | None, after: Generation, begin: int | None
-) -> Opening:
-    """Gather what happened between two generations."""
-    end = after.formed
-    low = begin if begin is not None else -(2**62)
-    joins = list(after.joins.values())
-    for join in facts.joins[bisect_right(index.joins, low) : bisect_right(index.joins, end)]:
-        unanswered = join.generation is None and not join.error and not join.id_given and join.member_id
-        if unanswered and join.member_id not in after.joins and (not after.complete or join.member_id in after.members):
-            joins.append(join)
-    leaves = []
-    for leave in facts.leaves[bisect_right(index.leaves, low) : bisect_right(index.leaves, end)]:
-        if leave.error is None:
-            leaves.append((leave, _who_left(facts, before, leave)))
-    told = []
-    number = before.number if before is not None else None
-    unwritten = before.leader_sync if before is not None and _is_not_stored(before) else None
-    for refusal in facts.refusals[bisect_right(index.refusals, low) : bisect_right(index.refusals, end)]:
-        if number is not None and refusal.generation != number:
-            continue
-        message = refusal.message  # SyncGroup waits for the leader, and is answered so as the next one begins
-        at = message.answered or refusal.at
-        if unwritten is not None and refusal.api == "SyncGroup" and refusal.error == unwritten.error:
-            at = max(at, unwritten.answered or unwritten.at)  # it may have waited for longer
-        elif refusal.error != Error.REBALANCE_IN_PROGRESS or refusal.api == "OffsetCommit":
-            continue  # a commit is refused so while its generation is being formed, not as it ends
-        told.append(Told(min(at, end), refusal.member_id, message.packet, refusal.error))
-    told.sort(key=lambda each: each.at)
-    content_until = facts.last_content(before.number, low, end) if before is not None else None
-    return Opening(before, after, begin, end, joins, leaves, told, content_until)
-
-
-@dataclass(frozen=True, slots=True)
-class Expelled:
-    """A member was told that it is none any more: it had been taken out before."""
-
-    at: int  # (ns) of the answer
-    packet: int | None
-    error: str
-
-
-@dataclass(slots=True)
-class Index:
-    """Times of facts, for searching."""
-
-    joins: list[int]
-    leaves: list[int]
-    refusals: list[int]
-    by_member: dict[str, list[Join]]
-    given: set[str]  # ids of members that the broker gave them
-    refused: dict[str, list[Expelled]]
-
-    @classmethod
-    def of(cls, facts: GroupFacts) -> Index:
-        """The index of these facts."""
-        by_member: dict[str, list[Join]] = {}
-        for join in facts.joins:
-            if join.member_id:
-                by_member.setdefault(join.member_id, []).append(join)
-        refused: dict[str, list[Expelled]] = {}
-        said: list[Join | Refusal | Leave] = [*facts.joins, *facts.refusals, *facts.leaves]
-        for each in said:
-            if each.error in NOT_A_MEMBER and each.error is not None and each.member_id:
-                at, packet = each.message.answered or each.at, each.message.response_packet or each.message.packet
-                refused.setdefault(each.member_id, []).append(Expelled(at, packet, each.error))
-        for found in refused.values():
-            found.sort(key=lambda each: each.at)
-        return cls(
-            [join.at for join in facts.joins],
-            [leave.at for leave in facts.leaves],
-            [refusal.at for refusal in facts.refusals],
-            by_member,
-            {join.member_id for join in facts.joins if join.id_given},
-            refused,
-        )
-
-    def last_join(self, member_id: str, at: int) -> Join | None:
-        """A member's last JoinGroup not after a moment, of those whose request is known."""
-        joins = self.by_member.get(member_id, [])
-        for place in range(bisect_right(joins, at, key=_sent) - 1, -1, -1):
-            if joins[place].has_request:
-                return joins[place]
-        return None
-
-    def expelled(self, member_id: str, low: int, high: int) -> Expelled | None:
-        """The first time, later than one moment and not after another, that a member was told that it is none."""
-        found = self.refused.get(member_id, [])
-        place = bisect_right(found, low, key=lambda each: each.at)
-        return found[place] if place < len(found) and found[place].at <= high else None
-
-    def first_join(self, member_id: str, after: int, otherwise: Join) -> Join:
-        """A member's first JoinGroup later than a moment."""
-        joins = self.by_member.get(member_id, [])
-        place = bisect_right(joins, after, key=_sent)
-        return joins[place] if place < len(joins) else otherwise
 
 
 class OpeningReader:
@@ -353,7 +218,7 @@ class OpeningReader:
             text = f"its last assignment took {gave} away, which others may have now"
             return Trigger.COOPERATIVE_FOLLOWUP, text, Strength.FITS
         due = _next_streams_rebalance(before.allocations.get(member))
-        if due is not None and due <= join.at + _TIMER_NS:
+        if due is not None and due <= join.at + TIMER_NS:
             return Trigger.STREAMS_FOLLOWUP, "its last assignment scheduled another rebalance for then", Strength.DUE
         if member == before.leader:
             old, new = _all(before), _all(gap.after)
@@ -493,11 +358,11 @@ class OpeningReader:
             if self._facts.asked_in_vain(member, gap.end):
                 continue
             ends = self._session_ends(before, member, gap.end)
-            if ends is None or not lower - _LATE_NS <= ends <= max(upper + _TIMER_NS, gap.end + _LATE_NS):
+            if ends is None or not lower - LATE_NS <= ends <= max(upper + TIMER_NS, gap.end + LATE_NS):
                 continue
             client = self._client(member, self._facts.instances.get(member))
             text = f"{client} said nothing more, and its session of {self._session_ms(member, gap.end)} ms ran out"
-            begun = ends <= upper + _TIMER_NS
+            begun = ends <= upper + TIMER_NS
             at = min(max(ends, lower), upper) if begun else ends
             weight = Strength.LEFT_OVER if begun else Strength.VAGUE
             found.append(Reading(Trigger.SESSION_TIMEOUT, member, client, at, None, text, weight))
@@ -505,18 +370,12 @@ class OpeningReader:
 
     def _first_generation(self, gap: Opening) -> list[Reading]:
         """A group begins with a member that joins, seen or not; the first one leads it."""
-        if not self._began_unseen(gap):
+        if not gap.began_unseen:
             return []
         leader = gap.after.leader
         client = self._client(leader, self._facts.instances.get(leader)) if leader else None
         text = f"a group begins with a member that joins; {client or 'its leader'} was the first, for it leads"
         return [Reading(Trigger.MEMBER_JOINED, leader, client, None, None, text, Strength.LEADS)]
-
-    @staticmethod
-    def _began_unseen(gap: Opening) -> bool:
-        """Whether the JoinGroup of who leads a new group is not seen."""
-        seen = {join.member_id for join in gap.joins}
-        return gap.before is None and gap.after.number == 1 and gap.after.leader not in seen
 
     def _taken_away(self, gap: Opening) -> list[Reading]:
         """Members that had to give something up in the generation before, and whose next JoinGroup is not seen."""
@@ -545,7 +404,7 @@ class OpeningReader:
         UNKNOWN_SERVER_ERROR, which stands for what is too large.
         """
         before = gap.before
-        if before is None or before.leader_sync is None or not _is_not_stored(before):
+        if before is None or before.leader_sync is None or not is_not_stored(before):
             return []
         sync = before.leader_sync
         here = sync.error == Error.UNKNOWN_SERVER_ERROR or any(
@@ -581,7 +440,7 @@ class OpeningReader:
         timeout = self._rebalance_timeout(before)
         if unsynced and timeout is not None:
             ends = before.formed + timeout * MILLISECOND_NS
-            if lower - _TIMER_NS <= ends <= upper + _TIMER_NS and at > ends - self._session_ns(member, at, ends):
+            if lower - TIMER_NS <= ends <= upper + TIMER_NS and at > ends - self._session_ns(member, at, ends):
                 text = f"{client} never asked for its assignment within {timeout} ms, the group's rebalance timeout"
                 begin = min(max(ends, lower), upper)
                 return Reading(Trigger.SYNC_TIMEOUT, member, client, begin, packet, text, Strength.DUE)
@@ -596,11 +455,11 @@ class OpeningReader:
             )
             return Reading(Trigger.SESSION_TIMEOUT, member, client, upper, packet, text, Strength.VAGUE)
         closed = self._closed(member, before.formed, gap.end)
-        if deadline <= gap.end + _LATE_NS:
+        if deadline <= gap.end + LATE_NS:
             text = (
                 f"{client} said nothing more: the broker drops it {session:,} ms (session timeout) after its last word"
             )
-            weight = Strength.FITS if lower - _TIMER_NS <= deadline <= upper + _TIMER_NS else Strength.VAGUE
+            weight = Strength.FITS if lower - TIMER_NS <= deadline <= upper + TIMER_NS else Strength.VAGUE
             about = []
             if closed is not None:
                 about.append(
@@ -613,7 +472,7 @@ class OpeningReader:
                     )
                 )
             at = deadline
-            if deadline <= upper + _TIMER_NS:
+            if deadline <= upper + TIMER_NS:
                 at = min(max(deadline, lower), upper)
             return Reading(Trigger.SESSION_TIMEOUT, member, client, at, packet, text, weight, about)
         waited = self._waited(gap, before)
@@ -636,7 +495,7 @@ class OpeningReader:
         """A member that did not leave was told that it is none, before the next generation was formed."""
         client = self._client(member, self._facts.instances.get(member))
         text = f"{client}, which had not left, was told that it is no member ({expelled.error})"
-        if deadline is not None and deadline > expelled.at + _TIMER_NS:
+        if deadline is not None and deadline > expelled.at + TIMER_NS:
             text += " before its session ended: somebody took it out whose traffic is not in this capture"
             return Reading(Trigger.UNKNOWN, member, client, None, expelled.packet, text, Strength.UNCHANGED)
         lower, upper = between
@@ -645,7 +504,7 @@ class OpeningReader:
             text += f": its session of {self._session_ms(member, gap.end):,} ms had run out"
             weight = Strength.FITS
         begin = lower if deadline is None else max(deadline, lower)
-        if begin <= upper + _TIMER_NS:
+        if begin <= upper + TIMER_NS:
             begin = min(begin, upper)
         return Reading(Trigger.SESSION_TIMEOUT, member, client, min(begin, expelled.at), expelled.packet, text, weight)
 
@@ -690,7 +549,7 @@ class OpeningReader:
         # What was not answered before it fell silent may never have got to the broker: a link was down. Then the
         # session ended sooner, unless the group went on undisturbed.
         sooner = words.heard[heard - 1] + session * MILLISECOND_NS
-        went_on = self._facts.last_content(generation.number, sooner + _LATE_NS, until) is not None
+        went_on = self._facts.last_content(generation.number, sooner + LATE_NS, until) is not None
         return ends if went_on else sooner
 
     def _rebalance_timeout(self, generation: Generation) -> int | None:
@@ -714,177 +573,11 @@ class OpeningReader:
     def _client(self, member: str, instance: str | None) -> str | None:
         return self._profiles.of(member, instance).client_id
 
-    # ---- the choice
-
-    def verdict(self, gap: Opening) -> Verdict:
-        """The reading that explains the rebalance, and what else happened in it."""
-        found = self.readings(gap)
-        told = gap.told[0] if gap.told else None
-        early = gap.content_until
-        evidence: list[Evidence] = []
-        fit: list[Reading] = []
-        rejected: list[Reading] = []
-        for each in found:
-            if each.at is not None and early is not None and each.at < early - _LATE_NS:
-                text = f"{each.text}; but a heartbeat was still good {_seconds(early - each.at)} later"
-                evidence.append(Evidence(text, each.packet, each.at, each.weight / 4, each.trigger, rejected=True))
-                rejected.append(each)
-            else:
-                fit.append(each)
-        chosen = self._choose(gap, fit, told.at if told else None)
-        if chosen is None or chosen.trigger == Trigger.UNKNOWN:
-            return self._unknown(gap, fit, evidence)
-        others = [each for each in fit if each is not chosen]
-        certainty = self._certainty(gap, chosen, others, rejected)
-        first = Evidence(chosen.text, chosen.packet, chosen.at, chosen.weight, chosen.trigger)
-        evidence = [first, *chosen.about, *evidence]
-        if told is not None and told.at >= (chosen.at or 0):
-            client = self._client(told.member_id, self._facts.instances.get(told.member_id)) or told.member_id
-            text = f"{client} is the first that is told of the rebalance ({told.error})"
-            evidence.append(Evidence(text, told.packet, told.at, Strength.WITHOUT_CHANGE, chosen.trigger))
-        contributing = []
-        for each in others:
-            if each.weight > Strength.AFTERWARDS and each.at is not None:
-                contributing.append(Contributing(each.trigger, each.client_id, each.at, each.packet))
-            later = each.at is not None and chosen.at is not None and each.at >= chosen.at
-            text = each.text + ("; but later" if later else "; but there is a better reading")
-            evidence.append(Evidence(text, each.packet, each.at, each.weight / 2, each.trigger, rejected=True))
-        started = chosen.at
-        if started is None:
-            started = min([each.at for each in gap.told] + [join.at for join in gap.joins], default=None)
-        return Verdict(
-            chosen.trigger,
-            chosen.member_id,
-            chosen.client_id,
-            certainty,
-            started,
-            evidence[:_MOST_EVIDENCE],
-            contributing,
-        )
-
-    def _choose(self, gap: Opening, fit: list[Reading], told: int | None) -> Reading | None:
-        timed = [each for each in fit if each.at is not None and each.weight > Strength.AFTERWARDS]
-        first = timed[0] if timed else None
-        hidden = [each for each in fit if each.at is None]
-        if self._began_unseen(gap):
-            first = None
-        if first is not None and first.at is not None and (told is None or first.at <= told + _SAME_MOMENT_NS):
-            return first
-        moved = self._coordinator_moved(gap)
-        if moved is not None:
-            return moved
-        if hidden:
-            return max(hidden, key=lambda each: (each.weight, each.member_id or ""))
-        return None  # the group was rebalancing before all that is seen, or nothing is
-
-    def _coordinator_moved(self, gap: Opening) -> Reading | None:
-        """Members were sent away by their coordinator and had to join anew at another one."""
-        if gap.before is None or gap.begin is None:
-            return None
-        low, high = bisect_right(self._index.refusals, gap.begin), bisect_left(self._index.refusals, gap.end)
-        gone = [each for each in self._facts.refusals[low:high] if each.error in NOT_HERE]
-        gone = [each for each in gone if each.at > (gap.content_until or 0)]
-        brokers = {join.message.broker for join in gap.joins}
-        if not gone or not brokers or gone[0].message.broker in brokers:
-            return None
-        first = gone[0]
-        text = (
-            f"{first.api} answered {first.error} by {first.message.broker}; the members joined at {min(brokers)} then"
-        )
-        client = self._client(first.member_id, self._facts.instances.get(first.member_id))
-        return Reading(
-            Trigger.COORDINATOR_MOVED, first.member_id, client, first.at, first.message.packet, text, Strength.LEFT_OVER
-        )
-
-    def _certainty(self, gap: Opening, chosen: Reading, others: list[Reading], rejected: list[Reading]) -> Certainty:
-        allows = chosen.weight.allows
-        if allows is Certainty.GUESSED or chosen.at is None:
-            return Certainty.GUESSED
-        if self._may_be_anothers(gap, chosen):
-            return Certainty.GUESSED
-        if chosen.trigger in _RECKONED and any(each.at is None for each in (*others, *rejected)):
-            return Certainty.GUESSED  # nothing was said when a timer ran out, and somebody did something out of sight
-        if allows is Certainty.LIKELY or (gap.after.inferred and not gap.after.emptied_by):
-            return Certainty.LIKELY
-        if gap.before is None:
-            sure = gap.after.number == 1 and gap.after.complete
-        else:
-            sure = gap.before.complete and gap.after.complete and gap.after.number == gap.before.number + 1
-            sure = sure and (gap.before.answered or gap.before.inferred)
-        joined = {join.member_id for join in gap.joins if join.has_request}
-        sure = sure and joined.issuperset(gap.after.members)  # else one of them may have begun it out of sight
-        # What became of a member is open where a guess at it was wrong: who joins without an id may have been it.
-        sure = sure and all(each.weight.allows is not Certainty.GUESSED for each in rejected)
-        for each in others:
-            if each.at is None:
-                sure = False  # it may have been before
-            elif each.at < chosen.at + (_TIMER_NS if each.trigger in _RECKONED else _SAME_MOMENT_NS):
-                sure = sure and chosen.proved_first and each.trigger not in _RECKONED
-        return Certainty.CERTAIN if sure else Certainty.LIKELY
-
-    def _may_be_anothers(self, gap: Opening, chosen: Reading) -> bool:
-        """Whether something else may well have begun it, near it or of what the capture does not have."""
-        if chosen.answered_later:
-            return True
-        if gap.before is None and gap.after.number > 1 and chosen.trigger not in _COMES:
-            return True  # a rebalance may have been open when the capture began
-        if not self._out_of_sight(gap):
-            return False
-        return chosen.trigger in _TOGETHER or (chosen.trigger in _GOES and gap.after.inferred)
-
-    def _out_of_sight(self, gap: Opening) -> set[str]:
-        """Members of either generation of whom the capture has no word."""
-        ids: set[str] = set()
-        for generation in (gap.before, gap.after):
-            if generation is not None:
-                ids |= {*generation.members, generation.leader or ""}
-        return {member for member in ids - {""} if member not in self._facts.words}
-
-    def _unknown(self, gap: Opening, fit: list[Reading], evidence: list[Evidence]) -> Verdict:
-        for each in fit:
-            evidence.append(Evidence(each.text, each.packet, each.at, each.weight / 2, each.trigger, rejected=True))
-        first = min([each.at for each in gap.told] + [join.at for join in gap.joins], default=None)
-        missing = "nothing in the capture says why: what began it was said on connections or at times that it lacks"
-        if unseen := self._out_of_sight(gap):
-            names = {self._client(member, self._facts.instances.get(member)) or member for member in unseen}
-            missing = f"somebody whose traffic is not in this capture began it; it has none of {listed(names)}"
-        elif gap.before is None:
-            missing = "the generation before it is not in the capture, so what it changed is not known"
-        evidence = [Evidence(missing, None, first, Strength.NOTHING, Trigger.UNKNOWN), *evidence]
-        contributing = [
-            Contributing(each.trigger, each.client_id, each.at, each.packet) for each in fit if each.at is not None
-        ]
-        return Verdict(Trigger.UNKNOWN, None, None, Certainty.GUESSED, first, evidence[:_MOST_EVIDENCE], contributing)
-
-
-# What coordinators make of a write that failed (GroupMetadataManager, appendGroupMetadataErrorToResponseError).
-_NOT_WRITTEN = frozenset({Error.COORDINATOR_NOT_AVAILABLE, Error.NOT_COORDINATOR, Error.UNKNOWN_SERVER_ERROR})
-
-
-def _is_not_stored(generation: Generation) -> bool:
-    """Whether the leader's assignment was refused though the leader was welcome."""
-    return generation.leader_sync is not None and generation.leader_sync.error in _NOT_WRITTEN
-
 
 def _is_at_another(before: Generation, join: Join) -> bool:
     """Whether a member joins at another coordinator than where the generation before was formed."""
     brokers = {each.message.broker for each in before.joins.values() if each.answered is not None}
     return bool(brokers) and join.message.broker not in brokers
-
-
-# What members do together, when they are told the same or have read the same.
-_TOGETHER = frozenset(
-    {
-        Trigger.COOPERATIVE_FOLLOWUP,
-        Trigger.STREAMS_FOLLOWUP,
-        Trigger.CONNECT_CONFIG_CHANGED,
-        Trigger.SCHEDULED_DELAY,
-    }
-)
-_COMES = frozenset({Trigger.MEMBER_JOINED, Trigger.STATIC_MEMBER_REPLACED})
-_GOES = frozenset({Trigger.MEMBER_LEFT, Trigger.UNSUBSCRIBED})  # and where one is stopped, others are
-_RECKONED = frozenset({Trigger.SESSION_TIMEOUT, Trigger.REBALANCE_TIMEOUT, Trigger.SYNC_TIMEOUT})
-_MOST_EVIDENCE = 50
 
 
 def by_itself(facts: GroupFacts, profiles: Profiles, leave: Leave, member: str) -> bool:
@@ -906,7 +599,7 @@ def _as_the_broker_saw(gap: Opening, found: list[Reading]) -> None:
 
     The first to join a group without members leads it. Of those that leave at once the first is likely answered first.
     """
-    near = [each for each in found if each.at is not None and each.at <= (found[0].at or 0) + _SAME_MOMENT_NS]
+    near = [each for each in found if each.at is not None and each.at <= (found[0].at or 0) + SAME_MOMENT_NS]
     if len(near) < 2:
         return
     first: Reading | None = None
@@ -926,19 +619,6 @@ def _as_the_broker_saw(gap: Opening, found: list[Reading]) -> None:
     if first is not None:
         found.remove(first)
         found.insert(0, first)
-
-
-def _sent(join: Join) -> int:
-    return join.at
-
-
-def _who_left(facts: GroupFacts, before: Generation | None, leave: Leave) -> str:
-    if leave.member_id or not leave.instance_id:
-        return leave.member_id
-    for member in sorted(before.present()) if before is not None else ():
-        if facts.instances.get(member) == leave.instance_id:
-            return member
-    return ""
 
 
 def _next_streams_rebalance(allocation: Any) -> int | None:
