@@ -89,24 +89,11 @@ def awaited(signs: Signs) -> Iterator[Incident]:
 
 def found(signs: Signs) -> list[Awaited]:
     """Members of the latest generations that were not heard to the end, and did not leave."""
-    present: dict[_Who, dict[str, Row]] = defaultdict(dict)  # by client, then by group: its latest rebalance
-    opened: dict[str, Row] = {}  # by group
-    for latest in signs.latest_rebalances:
-        group, row = latest["group_id"], latest
-        if latest["stable"] is None and not latest["members"]:  # it goes on: who is to be in it shows the one before
-            opened[group] = latest
-            row = next(reversed(signs.rebalances_of(group, (latest["started"] or 0) - 1)), latest)
-        for member in row["members"] or ():
-            if member["host"] and member["client_id"] and member["assignment"] != []:  # None: not known
-                present[member["host"], member["client_id"]][group] = row
-    for client, groups in _heard_alone(signs).items():
-        present[client].update(groups)
+    opened = _opened(signs)
+    present = _present(signs, opened)
     if not present:
         return []
-    told: dict[_Who, int] = {}  # when they were taken out last
-    for loss in signs.once(losses):
-        if loss.host and loss.client_id:
-            told[loss.host, loss.client_id] = max(told.get((loss.host, loss.client_id), 0), loss.expelled)
+    told = _taken_out(signs)
     of_brokers = [one for one in signs.once(outages) if one.gone]
     members = (member for rows in present.values() for row in rows.values() for member in row["members"])
     heard = _last_heard(signs, {(one["host"], one["client_id"]) for one in members if one["host"] and one["client_id"]})
@@ -134,6 +121,35 @@ def found(signs: Signs) -> list[Awaited]:
         if not tries_on(signs, loss, fate)
     ]
     return [one for one in missing if _is_sure(signs, one, heard)]
+
+
+def _opened(signs: Signs) -> dict[str, Row]:
+    """The latest rebalances that go on, by group."""
+    return {row["group_id"]: row for row in signs.latest_rebalances if row["stable"] is None and not row["members"]}
+
+
+def _present(signs: Signs, opened: Mapping[str, Row]) -> dict[_Who, dict[str, Row]]:
+    """By client, then by group: the latest rebalance of which it is a member with something to do."""
+    present: dict[_Who, dict[str, Row]] = defaultdict(dict)
+    for latest in signs.latest_rebalances:
+        group, row = latest["group_id"], latest
+        if group in opened:  # who is to be in it shows the one before
+            row = next(reversed(signs.rebalances_of(group, (latest["started"] or 0) - 1)), latest)
+        for member in row["members"] or ():
+            if member["host"] and member["client_id"] and member["assignment"] != []:  # None: not known
+                present[member["host"], member["client_id"]][group] = row
+    for client, groups in _heard_alone(signs).items():
+        present[client].update(groups)
+    return present
+
+
+def _taken_out(signs: Signs) -> dict[_Who, int]:
+    """When clients were taken out of a group last."""
+    told: dict[_Who, int] = {}
+    for loss in signs.once(losses):
+        if loss.host and loss.client_id:
+            told[loss.host, loss.client_id] = max(told.get((loss.host, loss.client_id), 0), loss.expelled)
+    return told
 
 
 def _member(loss: Loss) -> _Member:

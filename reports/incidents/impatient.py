@@ -86,11 +86,7 @@ def found(signs: Signs) -> list[Impatient]:
         often.pop((loop.client, loop.client_id), None)
     if not often:
         return []
-    numbers = sorted(row["connection"] for rows in often.values() for row in rows)
-    last: dict[int, Row] = {}
-    for row in _exchanges(signs, pc.field("connection").isin(numbers)):
-        if row["number"] >= last.get(row["connection"], row)["number"]:
-            last[row["connection"]] = row
+    last = _last_exchanges(signs, [row["connection"] for rows in often.values() for row in rows])
     names = pc.field("client_id").isin(sorted({client_id for _, client_id in often}))
     all_of: dict[tuple[str, str], list[Row]] = defaultdict(list)
     for row in signs.rows("connections", _OF_CONNECTIONS, where & names):
@@ -111,6 +107,15 @@ def found(signs: Signs) -> list[Impatient]:
             given_up.sort(key=lambda one: (one.exchange["requested"], one.exchange["connection"]))
             made.append(Impatient(who[1], who[0], sorted(places), given_up))
     return made
+
+
+def _last_exchanges(signs: Signs, connections: Sequence[int]) -> dict[int, Row]:
+    """The last exchange of each connection."""
+    last: dict[int, Row] = {}
+    for row in _exchanges(signs, pc.field("connection").isin(sorted(connections))):
+        if row["number"] >= last.get(row["connection"], row)["number"]:
+            last[row["connection"]] = row
+    return last
 
 
 def _is_explained(signs: Signs, connection: Row, exchange: Row) -> bool:
