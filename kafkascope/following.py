@@ -133,16 +133,10 @@ class Watch:
         self._due: list[CapturedFile] = []  # of the run that is made anew; what OUT has does not become less
         if files:
             last, of_last = [*files.items()][-1]
-            lost = [file.file for file in gone(of_last, entries)]
-            if lost:
+            if (why := _why_it_stays(of_last, entries)) is not None:
                 self._say(
-                    f"{named(lost)}: not there any more, so run {last} in {self._out} stays as it is, and files that "
-                    "are not in it become a run of their own; what goes on from one to the other is told in two parts"
-                )
-            elif of_last and of_last[0].first_packet > 1:
-                self._say(
-                    f"{self._out}: run {last} goes on from the one before it, so it stays as it is, and files that are "
-                    "not in it become a run of their own; what goes on from one to the other is told in two parts"
+                    f"{why}, so run {last} in {self._out} stays as it is, and files that are not in it become a run of "
+                    "their own; what goes on from one to the other is told in two parts"
                 )
             elif of_last:
                 self._instead_of, self._due = {last}, files.pop(last)
@@ -181,7 +175,7 @@ class Watch:
         self._taken.end_run()
         self._is_renewed = False
         self.renew()
-        self._taken.begin_run()
+        self._taken.next_run()
         self._instead_of = set()
 
     def _note(self, issue: Issue) -> None:
@@ -209,10 +203,14 @@ class Taken:
         self._engine: Engine | None = None
         self._next = 1  # number of the packet that comes next
         self._issues_of_runs = IssuesOfRuns()
-        self.begin_run()
+        self._begin_run()
 
-    def begin_run(self) -> None:
-        """Begin a run without files, with all that is still open."""
+    def next_run(self) -> None:
+        """Begin a run without files, with all that is still open, and remove the parts of the one before."""
+        self.rows.close()
+        self._begin_run()
+
+    def _begin_run(self) -> None:
         engine = self._engine
         self._issues_of_runs.end_run(() if engine is None else IssueLog(engine.issues))
         self._copies_before = 0 if engine is None else engine.copies
@@ -346,6 +344,15 @@ class _Renewal(InThisProcess):
     def unreadable(self) -> Iterable[str]:
         """What is wrong with files that could not be read."""
         return [issue.detail for issue in self._taken.issues(self._engine) if issue.kind == "unreadable_file"]
+
+
+def _why_it_stays(files: Sequence[CapturedFile], entries: Sequence[Seen]) -> str | None:
+    """Why a run of these files cannot be made anew; None: it can."""
+    if lost := [file.file for file in gone(files, entries)]:
+        return f"{named(lost)}: not there any more"
+    if files and files[0].first_packet > 1:  # packets are numbered on from run to run, and else from 1
+        return "the last run goes on from the one before it"
+    return None
 
 
 def _from(packets: Packets, number: int) -> Packets:

@@ -287,11 +287,14 @@ def test_runs_that_are_full_follow_each_other_and_each_row_is_in_one(captures: P
     """What is open when a run ends goes on in the next one: connections, requests, sessions."""
     out, said, whole = tmp_path / "out", list[str](), tmp_path / "whole"
     files: list[Path] = []
+    kept: set[Path] = set()
     with closing(watch(captures, out, said, options=SMALL_RUNS)) as watched:
         for file in write(captures, pieces(JOINS, 8)):
             files.append(file)
             drain(watched)
+            kept.add(watched._taken.rows._directory.path)
         drain(watched, at_end=True)
+        assert sum(path.exists() for path in kept) <= 1 < len(kept)  # parts of runs that are over are not kept
     assert not said
     runs = [run.summary for run in stored(str(out)).runs()]
     assert 1 < len(runs) < len(files)
@@ -317,7 +320,8 @@ def test_a_run_that_goes_on_from_another_one_stays_when_the_watch_begins_again(c
     assert runs[: len(before)] == before
     assert [Path(file["file"]) for run in runs for file in run["files"]] == files
     assert len(said) == 1
-    assert f"run {before[-1]['run']} goes on from the one before it, so it stays as it is" in said[0]
+    why = "the last run goes on from the one before it"
+    assert said[0].startswith(f"{why}, so run {before[-1]['run']} in {out} stays as it is")
 
 
 def test_a_run_that_was_full_is_made_anew_with_all_its_files(captures: Path, tmp_path: Path) -> None:
