@@ -75,8 +75,13 @@ class _Work:
         """What the view makes of the rows with these keys."""
         view, rows = VIEWS[self.view](), self.rows(self.view)
         if self.of > 1:
-            rows = (some.filter(pa.array(partition_of(some[view.key], self.of) == self.number)) for some in rows)
+            rows = (self._share(some, view.key) for some in rows)
         return results(view, pa.concat_tables([view.schema.empty_table(), *rows]), self.known)
+
+    def _share(self, rows: pa.Table, key: str) -> pa.Table:
+        """Those of the rows that are in it; all of them, as of one large key, stay where they are on disk."""
+        mine = partition_of(rows[key], self.of) == self.number
+        return rows if mine.all() else rows.filter(pa.array(mine))
 
 
 def _works(rows: Rows, counts: Mapping[str, int], known: Known, most: int) -> Iterator[_Work]:

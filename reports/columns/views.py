@@ -25,7 +25,8 @@ from kafkascope.reports.columns.told_members import ToldMembers
 from kafkascope.reports.columns.topics import ID_PREFIX, TopicNames
 from kafkascope.sniffer.columns import I64
 
-_ROWS_AT_ONCE = 65_536
+ROWS_AT_ONCE = 65_536
+"""Of a view, that are copied or looked at together, if no key has more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,12 +83,12 @@ class TellsMembers(Protocol):
         """Hand on what was learned since this was asked last."""
 
 
-def by_key(rows: pa.Table, key: str) -> Iterator[tuple[Any, pa.Table]]:
+def by_key(rows: pa.Table, key: str, at_once: int = ROWS_AT_ONCE) -> Iterator[tuple[Any, pa.Table]]:
     """Each key with its rows, keys in ascending order (null last); rows of a key stay in their order.
 
     Copies rows of many small keys, or of one large one, at a time: rows may be mapped from disk.
     """
-    for together, keys in keys_together(rows, key):
+    for together, keys in keys_together(rows, key, at_once):
         for name, begin, end in keys:
             yield name, together.slice(begin, end - begin)
 
@@ -100,30 +101,35 @@ def partition_of(keys: pa.ChunkedArray, partitions: int) -> Numbers:
 
 
 def keys_together(
-    rows: pa.Table, key: str, at_once: int = _ROWS_AT_ONCE
+    rows: pa.Table, key: str, at_once: int = ROWS_AT_ONCE
 ) -> Iterator[tuple[pa.Table, list[tuple[Any, int, int]]]]:
     """Rows of many small keys, or of one large one, at a time, with each of the keys and where its rows begin and end.
 
     At once are as many rows as that, if no key has more. Keys come in ascending order (null last); rows of a key stay
     in their order.
     """
-    codes, distinct = dictionary_codes(rows[key])
+    order, begins, names = _grouped(rows[key])
+    ends = np.append(begins[1:], len(order))
+    first = 0
+    while first < len(begins):
+        last = max(first + 1, int(np.searchsorted(ends, begins[first] + at_once, side="right")))
+        places = ((begins[first:last] - begins[first]).tolist(), (ends[first:last] - begins[first]).tolist())
+        keys = list(zip(names[first:last], *places, strict=True))
+        yield _taken(rows, order[begins[first] : ends[last - 1]]), keys  # and not held here
+        first = last
+
+
+def _grouped(keys: pa.ChunkedArray) -> tuple[I64, I64, list[Any]]:
+    """An order in which equal keys stand together, ascending, null last; where each begins in it; the keys."""
+    codes, distinct = dictionary_codes(keys)
     ascending = pc.sort_indices(distinct).to_numpy()
     rank = np.empty(len(distinct) + 1, np.int64)
     rank[ascending], rank[-1] = np.arange(len(distinct)), len(distinct)  # code -1: null
     ranks = rank[codes]
     order = np.argsort(ranks, kind="stable")
     begins = np.flatnonzero(np.diff(ranks[order], prepend=-1))
-    ends = np.append(begins[1:], len(order))
-    names = distinct.to_pylist()
-    first = 0
-    while first < len(begins):
-        last = max(first + 1, int(np.searchsorted(ends, begins[first] + at_once, side="right")))
-        found = codes[order[begins[first:last]]].tolist()
-        places = ((begins[first:last] - begins[first]).tolist(), (ends[first:last] - begins[first]).tolist())
-        keys = list(zip((names[code] if code >= 0 else None for code in found), *places, strict=True))
-        yield _taken(rows, order[begins[first] : ends[last - 1]]), keys  # and not held here
-        first = last
+    found = codes[order[begins]]
+    return order, begins, distinct.take(pa.array(found, mask=found < 0)).to_pylist()
 
 
 def _taken(rows: pa.Table, places: I64) -> pa.Table:

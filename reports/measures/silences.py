@@ -8,7 +8,7 @@ and SyncGroup may wait for others as long as they like, and are never due.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import accumulate
 from typing import Any
 
@@ -40,6 +40,9 @@ _OF_GROUPS = (
 )
 _ALL = -1  # acks of a write that waits for replicas on other brokers
 _KINDS = ("sent", "sent_as_client", "received", "asked", "answered", "throttled", "connection")
+_OF_CONNECTIONS = ["connection", "at", "until", "how", "port", "client", "packet", "kafka"]
+_OF_REQUESTS = ["connection", "at", "until", "how", "port", "client_id", "packet"]
+_ROWS_AT_ONCE = 16_384  # with a hundred tenths each, of which there are many fewer in a capture
 Row = dict[str, Any]
 Gap = tuple[int, int, bool]  # its first tenth, the one behind its last, whether the broker never spoke again
 _NONE = np.iinfo(np.int64).min
@@ -186,7 +189,7 @@ def silences(rows: pa.Table) -> list[Row]:
     end = int(max(breathed.max(initial=0), _tenths(received, "packets_in")[0].max(initial=0)) + 1)
     first_spoke, last_spoke = _lifetimes(sent)
     gaps, as_client = _ended_as_client(_gaps(spoke, end), first_spoke, last_spoke, elsewhere)
-    connections = of_kind["connection"].to_pylist()
+    connections = of_kind["connection"].select(_OF_CONNECTIONS).to_pylist()
     of_kafka = [row for row in connections if row["kafka"]]
     opened, kafka_opened, kafka_closed = _by(connections, "at"), _by(of_kafka, "at"), _by(of_kafka, "until")
     opened_at = {row["connection"]: row["at"] for row in connections}
@@ -288,7 +291,7 @@ def _waiting(asked: pa.Table, throttled: pa.Table, closed: list[Row], gaps: Sequ
     ends = [(over + 1) * TENTH_NS for _, over, _ in gaps]
     close = {row["connection"]: row["until"] for row in closed}
     orders: dict[int, list[Row]] = {}
-    for row in _by(throttled.to_pylist(), "at"):
+    for row in _by(throttled.select(_OF_REQUESTS).to_pylist(), "at"):
         orders.setdefault(row["connection"], []).append(row)
     # By connection: when each order to hold back came, and until when it or one before it holds.
     held_back = {
@@ -296,7 +299,9 @@ def _waiting(asked: pa.Table, throttled: pa.Table, closed: list[Row], gaps: Sequ
         for connection, rows in orders.items()
     }
     found: list[list[Row]] = [[] for _ in gaps]
-    for row in sorted(_by(asked.to_pylist(), "at"), key=lambda row: (row["at"], row["packet"] or 0)):
+    for row in sorted(
+        _by(asked.select(_OF_REQUESTS).to_pylist(), "at"), key=lambda row: (row["at"], row["packet"] or 0)
+    ):
         over = row["until"] if row["until"] is not None else close.get(row["connection"], ends[-1] if ends else 0)
         for place in range(bisect_right(ends, row["at"]), bisect_left(begins, over)):
             if min(over, ends[place]) - max(row["at"], begins[place]) < least:
@@ -334,11 +339,23 @@ def _tenths(rows: pa.Table, name: str) -> tuple[I64, I64]:
 
     Of several connections it is the one with the lowest number.
     """
-    row, when = tenths(rows["at"], rows[name])
-    connections = _numbers(rows["connection"])[row]
-    order = np.lexsort((connections, when))
-    found, first = np.unique(when[order], return_index=True)
-    return found, connections[order][first]
+    found = [(np.empty(0, np.int64), np.empty(0, np.int64))]
+    for some in _some_at_a_time(rows):
+        row, when = tenths(some["at"], some[name])
+        found.append(_lowest(when, _numbers(some["connection"])[row]))
+    return _lowest(*map(np.concatenate, zip(*found, strict=True)))
+
+
+def _lowest(key: I64, value: I64) -> tuple[I64, I64]:
+    """Each key once, in order, and the lowest of its values."""
+    order = np.lexsort((value, key))
+    found, first = np.unique(key[order], return_index=True)
+    return found, value[order][first]
+
+
+def _some_at_a_time(rows: pa.Table) -> Iterator[pa.Table]:
+    for begin in range(0, rows.num_rows, _ROWS_AT_ONCE):
+        yield rows.slice(begin, _ROWS_AT_ONCE)
 
 
 def _with_data(sent: pa.Table) -> pa.Table:
@@ -349,15 +366,17 @@ def _with_data(sent: pa.Table) -> pa.Table:
 def _lifetimes(sent: pa.Table) -> tuple[I64, I64]:
     """For each connection the tenth in which the broker sent its first data on it, and its last."""
     there = _with_data(sent)
-    begin = _numbers(there["at"]) // TENTH_NS
-    bits = np.frombuffer(b"".join(there["payload_in"].to_pylist()), np.uint8).reshape(there.num_rows, -1)
-    sent_in = np.unpackbits(bits, axis=1, bitorder="little")
-    firsts, lasts = begin + sent_in.argmax(axis=1), begin + sent_in.shape[1] - 1 - sent_in[:, ::-1].argmax(axis=1)
+    firsts, lasts = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
+    for some in _some_at_a_time(there):
+        row, when = tenths(some["at"], some["payload_in"])
+        begins = np.flatnonzero(np.diff(row, prepend=-1))
+        firsts.append(when[begins])
+        lasts.append(when[np.append(begins[1:], len(row)) - 1])
     _, connection = np.unique(_numbers(there["connection"]), return_inverse=True)
     first = np.full(connection.max(initial=-1) + 1, np.iinfo(np.int64).max)
     last = np.full(len(first), -1)
-    np.minimum.at(first, connection, firsts)
-    np.maximum.at(last, connection, lasts)
+    np.minimum.at(first, connection, np.concatenate(firsts))
+    np.maximum.at(last, connection, np.concatenate(lasts))
     return first, last
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from itertools import chain
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -13,22 +13,23 @@ from kafkascope.reports.columns.arrow import dictionary_codes
 from kafkascope.reports.columns.clusters import Clusters
 from kafkascope.reports.columns.parties import Ends
 from kafkascope.reports.columns.series import replaced
-from kafkascope.reports.columns.views import Known, keys_together
+from kafkascope.reports.columns.views import ROWS_AT_ONCE, Known, keys_together
 from kafkascope.reports.findings.finding import finding_table
 from kafkascope.reports.findings.lag_rules import lag_findings
 from kafkascope.reports.measures.progress.forgotten import forgotten_commits
-from kafkascope.reports.measures.progress.lag import lag_table
+from kafkascope.reports.measures.progress.lag import lag_table, widths_of
 from kafkascope.reports.measures.progress.positions import (
     END,
     FETCH,
     SPOKEN,
+    Part,
     joined_commits,
     joined_ends,
     joined_fetches,
     positions,
     topic_partitions,
 )
-from kafkascope.reports.measures.progress.readers import groups_of, groups_of_members
+from kafkascope.reports.measures.progress.readers import SPEAKER, Speakers, groups_of_members
 from kafkascope.reports.measures.progress.rereads import rereads
 from kafkascope.reports.vocabulary.tables import POSITIONS
 
@@ -51,7 +52,7 @@ class ProgressView:
         """Rows of all results, topics in order of their names; of one cluster after the other."""
         lags, again, gone, findings = [], [], [], []
         for cluster, of_cluster in _by_cluster(rows, known.clusters):
-            for of_topics, _ in keys_together(_joined(of_cluster), self.key):
+            for of_topics, _ in keys_together(of_cluster, self.key):
                 made = _of_topics(of_topics, known.members)
                 lag, reread, forgotten = (_called(table, known.clusters, cluster) for table in made)
                 lags.append(lag)
@@ -83,42 +84,48 @@ def _called(table: pa.Table, clusters: Clusters, cluster: str | None) -> pa.Tabl
     return table.set_column(place, table.schema.field(place), called.take(pa.array(codes, mask=codes < 0)))
 
 
-def _joined(rows: pa.Table) -> pa.Table:
-    """The rows, those of a kind joined and together: some partitions at a time, as not to copy and sort all at once."""
-    [partition], _ = topic_partitions(rows)
-    keyed = rows.append_column("topic_partition", pa.array(partition))
-    joined: list[tuple[pa.Table, ...]] = []
-    for some, _ in keys_together(keyed, "topic_partition"):
-        fetches, ends, commits = _by_kind(some.select(POSITIONS.names))
-        joined.append((joined_fetches(fetches), joined_ends(ends), joined_commits(commits)))
-    return pa.concat_tables([POSITIONS.empty_table(), *chain.from_iterable(zip(*joined, strict=True))])
+@dataclass(frozen=True, slots=True)
+class _Parts:
+    """The rows of some topics, joined: some partitions at a time, each time anew, as those of one topic may be many."""
 
+    rows: pa.Table
+    speakers: Speakers
+    members: Mapping[str, str]
 
-def _by_kind(rows: pa.Table) -> tuple[pa.Table, pa.Table, pa.Table]:
-    """Fetches, ends, and what groups committed or fetched otherwise."""
-    return _of_kinds(rows, [FETCH]), _of_kinds(rows, [END]), _of_kinds(rows, SPOKEN)
+    def __iter__(self) -> Iterator[Part]:
+        [partition], _ = topic_partitions(self.rows)
+        keyed = self.rows.append_column("topic_partition", pa.array(partition))
+        for some, _ in keys_together(keyed, "topic_partition"):
+            rows = some.select(POSITIONS.names)
+            fetches = joined_fetches(_of_kinds(rows, [FETCH]))
+            commits = joined_commits(_of_kinds(rows, SPOKEN))
+            readers = self.speakers.groups_of(fetches, commits)
+            fetches = replaced(fetches, "group_id", pc.coalesce(readers, groups_of_members(fetches, self.members)))
+            yield Part(fetches, commits, joined_ends(_of_kinds(rows, [END])))
 
 
 def _of_kinds(rows: pa.Table, kinds: Sequence[str]) -> pa.Table:
-    places = np.flatnonzero(pc.is_in(rows["kind"], pa.array(kinds)).to_numpy())
-    if len(places) and places[-1] - places[0] + 1 == len(places):  # as of one large topic: they need not be copied
-        return rows.slice(places[0], len(places))
-    return rows.take(pa.array(places))
+    return rows.filter(pc.is_in(rows["kind"], pa.array(kinds)))
 
 
-def _of_topics(rows: pa.Table, members: Mapping[str, str]) -> tuple[pa.Table, pa.Table, pa.Table]:
-    fetches, ends, commits = _by_kind(rows)
-    code, names = dictionary_codes(commits["group_id"])
-    group = groups_of(fetches, commits, code)
-    named = names.take(pa.array(group, mask=group < 0)) if len(names) else pa.nulls(len(group), pa.string())
-    fetches = replaced(fetches, "group_id", pc.coalesce(named, groups_of_members(fetches, members)))
-    lag = lag_table(fetches, commits, ends)
-    again = rereads(fetches.filter(pc.is_valid(fetches["group_id"])))
-    gone = forgotten_commits(fetches, commits)
+def _of_topics(rows: pa.Table, members: Mapping[str, str]) -> list[pa.Table]:
+    """Lag, rereads and forgotten commits, each in order."""
+    speakers = Speakers.of(_of_kinds(rows.select(["kind", *SPEAKER]), SPOKEN))
+    parts: Iterable[Part] = _Parts(rows, speakers, members)
+    if rows.num_rows <= ROWS_AT_ONCE:
+        parts = [*parts]
+    widths = widths_of(parts)
+    made = [
+        (
+            lag_table(part, widths),
+            rereads(part.fetches.filter(pc.is_valid(part.fetches["group_id"]))),
+            forgotten_commits(part.fetches, part.commits),
+        )
+        for part in parts
+    ]
     in_time = ("group_id", "partition", "at", "connection", "number")
     orders = (("group_id", "partition", "client_id", "client", "at"), in_time, in_time)
-    lag, again, gone = (
-        table.sort_by([(name, "ascending") for name in ("topic", *order)])
-        for table, order in zip((lag, again, gone), orders, strict=True)
-    )
-    return lag, again, gone
+    return [
+        pa.concat_tables(tables).sort_by([(name, "ascending") for name in ("topic", *order)])
+        for tables, order in zip(zip(*made, strict=True), orders, strict=True)
+    ]

@@ -131,12 +131,12 @@ def latency_table(rows: pa.Table) -> pa.Table:
     width = width_of(at)
     series, of_row = in_groups(replaced(rows, "from", pa.array(spans(at, width)).cast(TIME)), [*_SERIES, "from"])
     order = np.argsort(of_row, kind="stable")
-    tables = []
+    tables, cells = [], one_array(rows["cells"])  # to take some of several chunks would put these together each time
     # Cells are several times as large as the rest of their rows, so they are taken apart some rows at a time.
     begins = np.flatnonzero(np.diff(of_row[order], prepend=-1))
     cuts = begins[np.flatnonzero(np.diff(begins // _ROWS_AT_ONCE, prepend=-1))]
     for some in np.split(order, cuts[1:]):
-        lists = one_array(rows["cells"].take(pa.array(some)))
+        lists = cells.take(pa.array(some))
         row = np.repeat(of_row[some], pc.list_value_length(lists).to_numpy())
         part, *columns = (column.to_numpy() for column in lists.flatten().flatten())
         tables.append(_of_cells(series, _added(row, part, *columns), width))

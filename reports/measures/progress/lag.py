@@ -6,8 +6,9 @@ as anything is seen of the partition: lag grows also when nobody reads any more.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -17,7 +18,6 @@ from kafkascope.reports.columns.arrow import (
     changes,
     dictionary_codes,
     distinct_columns,
-    distinct_numbers,
     integers,
     numbers,
 )
@@ -26,6 +26,7 @@ from kafkascope.reports.measures.progress.positions import (
     SHARE,
     SPAN,
     TXN_COMMIT,
+    Part,
     earliest,
     partition_of,
     topic_partitions,
@@ -41,37 +42,74 @@ WIDTHS = tuple(seconds * SECOND_NS for seconds in (5, 10, 30, 60, 300, 600, 1800
 """Nanoseconds of spans to choose from; the first is that of the rows."""
 
 MOST_SPANS = 360  # of a topic: more than a picture can show side by side
-_ROWS_AT_ONCE = 65_536  # of whole partitions
 MOST_ROWS = 200_000  # of a topic, as long as wider spans help
 
 
-def lag_table(fetches: pa.Table, commits: pa.Table, ends: pa.Table) -> pa.Table:
-    """Rows of LAG by joined rows of POSITIONS; group_id of fetches is that of their reader, or null.
-
-    commits are those of all kinds by which groups speak (`SPOKEN`). The width of spans is one for each topic.
-    """
-    assert WIDTHS[0] == SPAN
-    if not fetches.num_rows + commits.num_rows:
-        return LAG.empty_table()
-    tables = (fetches, commits, ends)
-    numbered, _ = topic_partitions(*tables)
-    widths = _widths(fetches, commits, ends, numbered)
-    parts = []
-    for width, chosen in _together(widths, numbered):
-        of_fetches, of_commits, of_ends = (table.filter(pa.array(of)) for table, of in zip(tables, chosen, strict=True))
-        if of_fetches.num_rows + of_commits.num_rows:
-            parts.append(_lag_in_spans(of_fetches, of_commits, of_ends, width))
+def lag_table(part: Part, widths: I64) -> pa.Table:
+    """Rows of LAG; widths are those of spans for the topics of the part, as `widths_of` tells them."""
+    numbered, _ = topic_partitions(*part)
+    parts = [LAG.empty_table()]
+    for width in np.unique(widths).tolist():
+        of_width = (pa.array(widths[topic_place(number)] == width) for number in numbered)
+        some = Part(*(table.filter(chosen) for table, chosen in zip(part, of_width, strict=True)))
+        if some.fetches.num_rows + some.commits.num_rows:
+            parts.append(_lag_in_spans(*some, width))
     return pa.concat_tables(parts)
 
 
-def _together(widths: I64, numbered: Sequence[I64]) -> Iterator[tuple[int, list[Bool]]]:
-    """Some partitions at a time with the same width of spans: the width, and which rows of each table are theirs."""
-    partitions, place = distinct_numbers(np.concatenate(numbered))
-    turn = np.cumsum(np.bincount(place)) // _ROWS_AT_ONCE
-    of = np.split(place, np.cumsum([len(number) for number in numbered])[:-1])
-    work, of_partition = distinct_columns(np.stack([widths[topic_place(partitions)], turn]))
-    for one, width in enumerate(work[0].tolist()):
-        yield width, [of_partition[places] == one for places in of]
+def widths_of(parts: Iterable[Part]) -> I64:
+    """For each topic, in the order of names, the least width of spans that gives no more than the most spans and rows.
+
+    All parts are of the same topics.
+    """
+    counts = [_counts(part) for part in parts]
+    own, pairs, ends = (np.sum([getattr(one, name) for one in counts], axis=0) for name in ("own", "pairs", "ends"))
+    readers = np.max([one.readers for one in counts], axis=0)
+    topic, span = distinct_columns(np.concatenate([one.spans for one in counts], axis=1))[0]
+    begins = np.flatnonzero(np.diff(topic, prepend=-1))
+    extent = np.maximum.reduceat(span, begins) - np.minimum.reduceat(span, begins)
+    found = np.full(len(begins), WIDTHS[-1])
+    for place, width in reversed([*enumerate(WIDTHS)]):  # so that the least one remains
+        rows = own + ends[place] * readers
+        most = np.bincount(distinct_columns(np.stack([topic, span // width]))[0][0], minlength=len(begins)) * pairs
+        found[(extent // width < MOST_SPANS) & ((rows <= MOST_ROWS) | (most <= MOST_ROWS))] = width
+    return found
+
+
+class _Counts(NamedTuple):
+    """What decides on the widths of spans, by the place of a topic."""
+
+    own: I64  # rows of what groups and clients did
+    pairs: I64  # of reader and partition
+    readers: I64  # the most that a partition has
+    ends: I64  # [width, topic] partitions and spans in which an end was told
+    spans: I64  # [2, n] topic and span in which there is anything, each once
+
+
+def _counts(part: Part) -> _Counts:
+    assert WIDTHS[0] == SPAN
+    numbered, names = topic_partitions(*part)
+    topics = len(names)
+    of_readers = np.concatenate(numbered[:2])
+    of_pairs = _series(part.fetches, part.commits, of_readers).topic_partition
+    partitions, readers_of = np.unique(of_pairs, return_counts=True)
+    readers = np.zeros(topics, np.int64)
+    np.maximum.at(readers, topic_place(partitions), readers_of)
+    span = np.concatenate([integers(rows["span"]) for rows in part])
+    told = integers(part.ends["span"])
+    ends = [distinct_columns(np.stack([numbered[2], told // width]))[0][0] for width in WIDTHS]
+    return _Counts(
+        _by_topic(of_readers, topics),
+        _by_topic(of_pairs, topics),
+        readers,
+        np.stack([_by_topic(number, topics) for number in ends]),
+        distinct_columns(np.stack([topic_place(np.concatenate(numbered)), span]))[0],
+    )
+
+
+def _by_topic(number: I64, topics: int) -> I64:
+    """How many of some numbers of `topic_partitions` are of each topic."""
+    return np.bincount(topic_place(number), minlength=topics)
 
 
 def _lag_in_spans(fetches: pa.Table, commits: pa.Table, ends: pa.Table, width: int) -> pa.Table:
@@ -155,32 +193,6 @@ def _series(fetches: pa.Table, commits: pa.Table, topic_partition: I64) -> _Seri
     clients = np.where(group == NOBODY, clients, NOBODY)
     pairs, place = distinct_columns(np.stack([group, *clients, topic_partition]))
     return _Series(pairs[0], pairs[3], place[: fetches.num_rows], place[fetches.num_rows :], groups)
-
-
-def _widths(fetches: pa.Table, commits: pa.Table, ends: pa.Table, numbered: list[I64]) -> I64:
-    """For each topic, by place, the least width of spans that gives no more than the most spans and rows."""
-    series = _series(fetches, commits, np.concatenate(numbered[:2]))
-    spans = np.concatenate([integers(rows["span"]) for rows in (fetches, commits, ends)])
-    topic = topic_place(np.concatenate(numbered))
-    topics = int(topic.max()) + 1
-    first, last = np.full(topics, np.iinfo(np.int64).max), np.full(topics, np.iinfo(np.int64).min)
-    np.minimum.at(first, topic, spans)
-    np.maximum.at(last, topic, spans)
-    own = np.bincount(topic[: fetches.num_rows + commits.num_rows], minlength=topics)
-    of_series = topic_place(series.topic_partition)
-    pairs = np.bincount(of_series, minlength=topics)
-    _, partition, readers_of = np.unique(series.topic_partition, return_index=True, return_counts=True)
-    readers = np.zeros(topics, np.int64)
-    np.maximum.at(readers, of_series[partition], readers_of)
-    found = np.full(topics, WIDTHS[-1])
-    for width in WIDTHS[::-1]:  # so that the least one remains
-        few_spans = (last - first) // width < MOST_SPANS
-        of_ends = distinct_columns(np.stack([numbered[2], integers(ends["span"]) // width]))[0][0]
-        rows = own + np.bincount(topic_place(of_ends), minlength=topics) * readers
-        of_topics = distinct_columns(np.stack([topic, spans // width]))[0][0]
-        most = np.bincount(of_topics, minlength=topics) * pairs
-        found[few_spans & ((rows <= MOST_ROWS) | (most <= MOST_ROWS))] = width
-    return found
 
 
 def _points(

@@ -8,6 +8,7 @@ same (`joined_fetches`).
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -43,6 +44,14 @@ _QUORUM_TOPIC = "__cluster_metadata"  # replicas read it as clients do, under na
 
 _OF_BATCHES = ["connection", "number", "topic", "partition", "at", "last_offset"]
 _OF_PARTITIONS = ["connection", "number", "api", "topic", "partition", "at", "fetch_offset", "high_watermark"]
+
+
+class Part(NamedTuple):
+    """Joined rows of some partitions: of several topics, or of a part of the partitions of one."""
+
+    fetches: pa.Table  # group_id is that of the reader, or null
+    commits: pa.Table  # of all kinds by which groups speak (`SPOKEN`)
+    ends: pa.Table
 
 
 def positions(tables: Mapping[str, pa.Table], ends: Mapping[int, Ends]) -> Iterator[pa.Table]:

@@ -7,7 +7,8 @@ name, tell nothing; then it is the group of which the client is a member, if tha
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -17,38 +18,52 @@ from kafkascope.reports.columns.arrow import dictionary_codes, distinct_columns,
 from kafkascope.reports.columns.series import in_groups
 from kafkascope.reports.columns.told_clusters import client_key
 from kafkascope.reports.columns.topics import ID_PREFIX
-from kafkascope.reports.measures.progress.positions import topic_partitions, topic_place
+from kafkascope.reports.measures.progress.positions import topic_partitions
 from kafkascope.sniffer.columns import I64
 
 NOBODY = np.int64(-1)
+_CLIENT = ("topic", "client_id", "client")
+SPEAKER = (*_CLIENT, "group_id")
 
 
-def groups_of(fetches: pa.Table, commits: pa.Table, group: I64) -> I64:
-    """The group (a number as in group, which are those of the rows of commits) of each row of fetches.
+@dataclass(frozen=True, slots=True)
+class Speakers:
+    """For which groups the clients of topics speak: what these commit, ask about, and fetch as share groups."""
 
-    Where a client commits for several groups of a topic, that one counts which it spoke for at the time, about the
-    partition; -1 where there is none, or more than one.
-    """
-    if not commits.num_rows or not fetches.num_rows:
-        return np.full(fetches.num_rows, NOBODY)
-    (read, spoken_of), _ = topic_partitions(fetches, commits)
-    who = _clients(fetches, commits, topic_place(np.concatenate([read, spoken_of])))
-    reads, speaks = who[: fetches.num_rows], who[fetches.num_rows :]
-    pairs, _ = distinct_columns(np.stack([speaks, group]))
-    count = np.bincount(pairs[0], minlength=int(who.max()) + 1)
-    only = np.full(len(count), NOBODY)
-    only[pairs[0]] = pairs[1]
-    found = np.where(count[reads] == 1, only[reads], NOBODY)
-    several = np.flatnonzero(count[reads] > 1)
-    if len(several):
-        said = np.flatnonzero(count[speaks] > 1)
-        found[several] = _at_the_time(
-            np.stack([reads, read, integers(fetches["first_at"])])[:, several],
-            np.stack([speaks, spoken_of, group])[:, said],
-            integers(commits["first_at"])[said],
-            integers(commits["last_at"])[said],
-        )
-    return found
+    told: pa.Table  # the columns `SPEAKER`, each row once
+
+    @classmethod
+    def of(cls, spoken: pa.Table) -> Speakers:
+        """By all rows of their topics of the kinds `SPOKEN`, which have at least the columns `SPEAKER`."""
+        return cls(spoken.group_by(SPEAKER, use_threads=False).aggregate([]))
+
+    def groups_of(self, fetches: pa.Table, commits: pa.Table) -> pa.Array:
+        """The group that each row of fetches is for; null where there is none, or more than one.
+
+        Where a client speaks for several groups of a topic, that one counts which it spoke for at the time, about the
+        partition: commits has what was said of the partitions of fetches.
+        """
+        if not self.told.num_rows or not fetches.num_rows:
+            return pa.nulls(fetches.num_rows, pa.string())
+        reads, speaks, client = _places(_CLIENT, fetches, commits, self.told)
+        groups = pa.chunked_array([*self.told["group_id"].chunks, *commits["group_id"].chunks], pa.string())
+        codes, names = dictionary_codes(groups)
+        of_client, group = np.split(codes, [self.told.num_rows])
+        count = np.bincount(client, minlength=int(reads.max()) + 1)
+        only = np.full(len(count), NOBODY)
+        only[client] = of_client
+        found = np.where(count[reads] == 1, only[reads], NOBODY)
+        several = np.flatnonzero(count[reads] > 1)
+        if len(several):
+            (read, spoken_of), _ = topic_partitions(fetches, commits)
+            said = np.flatnonzero(count[speaks] > 1)
+            found[several] = _at_the_time(
+                np.stack([reads, read, integers(fetches["first_at"])])[:, several],
+                np.stack([speaks, spoken_of, group])[:, said],
+                integers(commits["first_at"])[said],
+                integers(commits["last_at"])[said],
+            )
+        return names.take(pa.array(found, mask=found < 0))
 
 
 def groups_of_members(fetches: pa.Table, members: Mapping[str, str]) -> pa.Array:
@@ -90,10 +105,10 @@ def _at_the_time(reads: I64, speaks: I64, first_at: I64, last_at: I64) -> I64:
     return result
 
 
-def _clients(fetches: pa.Table, commits: pa.Table, topic: I64) -> I64:
-    """A number for each client of a topic, by client id and address, for the rows of fetches and then of commits."""
-    codes = [topic]
-    for name in ("client_id", "client"):
-        both = pa.chunked_array([*fetches[name].chunks, *commits[name].chunks], pa.string())
-        codes.append(dictionary_codes(both)[0])
-    return equal_columns(np.stack(codes))
+def _places(names: Sequence[str], *tables: pa.Table) -> list[I64]:
+    """A number for what each row of the tables has in these columns of text: the same for the same."""
+    codes = []
+    for name in names:
+        whole = pa.chunked_array([chunk for table in tables for chunk in table[name].chunks], pa.string())
+        codes.append(dictionary_codes(whole)[0])
+    return np.split(equal_columns(np.stack(codes)), np.cumsum([table.num_rows for table in tables])[:-1])

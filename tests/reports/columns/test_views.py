@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import pyarrow as pa
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafkascope.reports.columns import views
 from kafkascope.reports.columns.views import Known, by_key
 from kafkascope.reports.views.registry import SCHEMAS_WITH_VIEWS, VIEWS, results_of
 from kafkascope.reports.vocabulary.tables import ALL_SCHEMAS, RESULTS, SCHEMAS
@@ -21,9 +19,7 @@ from kafkascope.reports.vocabulary.tables import ALL_SCHEMAS, RESULTS, SCHEMAS
 def test_every_key_comes_once_with_all_its_rows_in_order(keys: list[str | None], at_once: int, chunk: int) -> None:
     rows = pa.table({"key": pa.array(keys, pa.string()), "row": pa.array(range(len(keys)), pa.int64())})
     rows = pa.concat_tables([rows.slice(0, 0), *(rows.slice(i, chunk) for i in range(0, len(keys), chunk))])
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(views, "_ROWS_AT_ONCE", at_once)
-        got = [(key, part.to_pylist()) for key, part in by_key(rows, "key")]
+    got = [(key, part.to_pylist()) for key, part in by_key(rows, "key", at_once)]
     distinct = [*sorted({key for key in keys if key is not None}), *[None] * (None in keys)]
     assert got == [(key, [{"key": k, "row": i} for i, k in enumerate(keys) if k == key]) for key in distinct]
 

@@ -12,6 +12,7 @@ from kafkascope.decoders import apis
 from kafkascope.reports.columns.answered import Answered, Begun
 from kafkascope.reports.columns.clusters import Clusters
 from kafkascope.reports.columns.views import Known
+from kafkascope.reports.measures import silences as silences_module
 from kafkascope.reports.measures.silences import of_connections, of_exchanges, of_health
 from kafkascope.reports.views.hosts import HostsView
 from kafkascope.reports.vocabulary.tables import ALL_SCHEMAS, TERMS
@@ -42,7 +43,7 @@ def silences(
     connections: list[Row] | None = None,
     terms: list[Row] | None = None,
 ) -> list[Row]:
-    """What the view makes, whatever the order of its rows, of a broker that has answered before."""
+    """What the view makes of a broker that has answered before, whatever the order of rows and how many at a time."""
     tables = {
         "tcp_health": table("tcp_health", TALK if talk is None else talk),
         "connections": table("connections", [connection(1)] if connections is None else connections),
@@ -54,7 +55,9 @@ def silences(
     assert rows is not None
     made = HostsView().result(rows, Known())
     order = random.Random(1).sample(range(rows.num_rows), rows.num_rows)
-    assert HostsView().result(rows.take(order), Known()) == made
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(silences_module, "_ROWS_AT_ONCE", 2)
+        assert HostsView().result(rows.take(order), Known()) == made
     return made["silences"].to_pylist() if made else []
 
 

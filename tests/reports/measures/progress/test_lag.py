@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from functools import partial
 from random import Random
 from typing import Any
 
@@ -10,13 +11,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from kafkascope.reports.columns.views import Known
+from kafkascope.reports.columns.views import Known, keys_together
 from kafkascope.reports.measures.progress import lag as lag_module
-from kafkascope.reports.measures.progress.lag import WIDTHS, lag_table
-from kafkascope.reports.measures.progress.positions import SPAN, joined_commits, joined_ends, joined_fetches
-from kafkascope.reports.measures.progress.readers import groups_of
+from kafkascope.reports.measures.progress.lag import WIDTHS
+from kafkascope.reports.measures.progress.positions import SPAN, Part
+from kafkascope.reports.measures.progress.readers import Speakers
+from kafkascope.reports.views import progress
 from kafkascope.reports.views.progress import ProgressView
 from kafkascope.reports.vocabulary.tables import FINDINGS, LAG, POSITIONS
+from kafkascope.sniffer.columns import I64
 from tests.reports.captured_tables import captured, observed
 from tests.steps import steps
 
@@ -170,18 +173,19 @@ def test_a_reader_without_a_group_has_rows_of_its_own() -> None:
 
 
 @pytest.mark.parametrize(
-    ("at", "group"), [(4, 0), (7, 0), (15, None), (22, 1), (30, 1), (0.5, None)], ids=lambda value: str(value)
+    ("at", "group"), [(4, "a"), (7, "a"), (15, None), (22, "b"), (30, "b"), (0.5, None)], ids=lambda value: str(value)
 )
-def test_a_client_of_two_groups_reads_for_the_one_it_speaks_for_at_the_time(at: float, group: int | None) -> None:
+def test_a_client_of_two_groups_reads_for_the_one_it_speaks_for_at_the_time(at: float, group: str | None) -> None:
     said = [commit(1, 1, "a"), commit(5, 2, "a"), commit(14, 3, "a"), commit(14, 1, "b"), commit(16, 5, "a")]
     said += [commit(20, 4, "b"), commit(25, 4, "b")]
     commits = rows(*said)
-    names = commits["group_id"].to_pylist()
-    found = groups_of(
-        rows(fetch(at, 0, 1, 1)), commits, pc.index_in(commits["group_id"], pa.array(["a", "b"])).to_numpy()
-    )
-    assert names[0] == "a"
-    assert found.tolist() == [-1 if group is None else group]
+    assert Speakers.of(commits).groups_of(rows(fetch(at, 0, 1, 1)), commits).to_pylist() == [group]
+
+
+def test_who_speaks_for_one_group_reads_for_it_wherever_it_speaks_of_another_partition() -> None:
+    commits = rows(commit(1, 1, "a", partition=3), commit(1, 1, "b", client_id="other", partition=3))
+    fetches = rows(fetch(5, 0, 1, 1), fetch(5, 0, 1, 1, client_id="nobody"))
+    assert Speakers.of(commits).groups_of(fetches, rows()).to_pylist() == ["a", None]
 
 
 def test_long_captures_get_wider_spans_and_not_more_rows(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -199,8 +203,7 @@ def test_long_captures_get_wider_spans_and_not_more_rows(monkeypatch: pytest.Mon
 
 
 def test_nothing_gives_nothing() -> None:
-    nothing = POSITIONS.empty_table()
-    assert lag_table(joined_fetches(nothing), joined_commits(nothing), joined_ends(nothing)).num_rows == 0
+    assert ProgressView().result(POSITIONS.empty_table(), Known()) == {}
     assert lag(end(1, 5)) == []
 
 
@@ -232,6 +235,26 @@ def test_topics_together_give_what_each_gives_alone(monkeypatch: pytest.MonkeyPa
     assert sorted(map(str, together["findings"].to_pylist())) == sorted(map(str, found))
     assert {row["kind"] for row in found} == {"consumer_stuck", "lag_growing", "read_again"}
     assert len(set(together["lag"]["width_ms"].to_pylist())) > 1
+
+
+def test_a_topic_in_parts_gives_what_it_gives_as_a_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lag_module, "MOST_ROWS", 200)
+    given = rows(*history_of("a", 60), *history_of("b", 12))
+    whole = ProgressView().result(given, Known())
+    seen = []
+    in_parts = partial(keys_together, at_once=20)
+
+    def counted(part: Part, widths: I64) -> pa.Table:
+        seen.append(sum(table.num_rows for table in part))
+        return lag_module.lag_table(part, widths)
+
+    monkeypatch.setattr(progress, "ROWS_AT_ONCE", 20)
+    monkeypatch.setattr(progress, "keys_together", in_parts)
+    monkeypatch.setattr(progress, "lag_table", counted)
+    assert ProgressView().result(given, Known()) == whole
+    assert len(seen) == 6  # three partitions of two topics
+    assert {"lag", "rereads", "findings"} <= whole.keys()
+    assert len(set(whole["lag"]["width_ms"].to_pylist())) == 2
 
 
 def test_many_topics_cost_little_more_than_few() -> None:
