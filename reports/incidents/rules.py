@@ -55,6 +55,7 @@ from kafkascope.reports.incidents import (
     transactions,
     turned_away,
     unconfirmed,
+    unread,
     waited_for,
 )
 from kafkascope.reports.incidents.incident import Incident, incident_table
@@ -144,6 +145,7 @@ RULES: tuple[Rule, ...] = (
     _rule(connects.listeners, IncidentKind.UNREACHABLE_LISTENER),
     _rule(connects.nowhere, IncidentKind.UNREACHABLE_LISTENER),
     _rule(connects.mute, IncidentKind.UNREACHABLE_LISTENER),
+    _rule(unread.closed, IncidentKind.UNREACHABLE_LISTENER),
     _rule(same_address.incidents, IncidentKind.UNREACHABLE_LISTENER),
     _rule(names.unresolved, IncidentKind.UNREACHABLE_LISTENER),
     _rule(connects.mismatched, IncidentKind.TLS_MISMATCH),

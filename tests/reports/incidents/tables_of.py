@@ -56,7 +56,7 @@ def connection(number: int, client: str = H1, broker: str = B1, client_id: str |
     known.setdefault("closed_by", known.get("reset_by") or ("client" if known["how_closed"] == "fin" else None))
     return _row(
         "connections",
-        ("opened", "closed"),
+        ("opened", "closed", "tls_last_answer"),
         connection=number,
         client=client,
         broker=broker,
