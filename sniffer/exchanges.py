@@ -34,6 +34,9 @@ WAIT_FOR_CLIENT = 4096  # bytes of a server before its client's first, after whi
 LARGEST_TRIAL = 1 << 20  # bytes of a response without request that is read by trial
 LEAST_GARBAGE = 1 << 20
 
+# In place of BYTES_SKIPPED, for the first bytes of a stream that began before the capture; behind the kernel's kinds.
+_BEGUN_BEFORE = pairing.TOO_MANY_BYTES + 1
+
 # What the kernel's events mean; value is a number of bytes (of requests and responses for too_many_waiting).
 EVENTS: dict[int, tuple[str, str]] = {
     pairing.IMPLAUSIBLE_SIZE: (
@@ -47,6 +50,10 @@ EVENTS: dict[int, tuple[str, str]] = {
     pairing.BYTES_SKIPPED: (
         "bytes_skipped",
         "{value} bytes before offset {offset} belong to no frame that could be read",
+    ),
+    _BEGUN_BEFORE: (
+        "begun_before",
+        "the first {value} bytes are of a frame that began before the capture",
     ),
     pairing.SKIPPED_TO_END: (
         "bytes_skipped",
@@ -460,6 +467,7 @@ class Conversations:
         self._at[pairing.AT_EVENT] = 0
         if not events.shape[0]:
             return
+        self._mark_begins(events)
         number = events[:, pairing.EVENT_NUMBER]
         events = events[np.argsort(np.where(number > 0, number, np.iinfo(np.int64).max), kind="stable")]
         groups = events[:, pairing.EVENT_SLOT] * len(EVENTS) + events[:, pairing.EVENT_KIND]
@@ -489,6 +497,13 @@ class Conversations:
                     count,
                 )
             )
+
+    def _mark_begins(self, events: I64) -> None:
+        """Tell apart what the begin of the capture alone explains: it begins within a frame of a connection."""
+        skipped = events[:, pairing.EVENT_KIND] == pairing.BYTES_SKIPPED
+        for place in np.flatnonzero(skipped & (events[:, pairing.EVENT_OFFSET] == events[:, pairing.EVENT_VALUE])):
+            if not self._start[int(self._ids[events[place, pairing.EVENT_SLOT]])].opened:
+                events[place, pairing.EVENT_KIND] = _BEGUN_BEFORE
 
     def _hold(self, batch: frames.Batch) -> None:
         """Copy the bytes of frames that still wait out of the arena, and drop those held before that no frame needs."""

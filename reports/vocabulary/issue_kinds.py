@@ -123,6 +123,9 @@ ISSUE_KINDS: dict[str, IssueKind] = {
     "frame_sync_lost": IssueKind(
         "a gap hides where the next frame begins", "frames up to the next that is found are missing"
     ),
+    "begun_before": IssueKind(
+        "a connection began before the capture, which begins within one of its frames", "this frame is missing"
+    ),
     "bytes_skipped": IssueKind("bytes belong to no frame that could be read", "frames in them are missing"),
     "frame_cut": IssueKind("a frame lacks bytes that the capture does not have", "its body is read in part"),
     "frame_without_header": IssueKind("not even the header of a frame was captured", "the frame is missing"),

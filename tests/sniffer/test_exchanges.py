@@ -399,6 +399,17 @@ def test_what_looks_like_an_alert_behind_an_answer_is_none() -> None:
     assert {issue.kind for issue in issues} == {"implausible_size", "bytes_skipped"}
 
 
+def test_that_the_capture_begins_within_a_frame_is_no_damage() -> None:
+    """Of a connection whose begin is in the capture it is."""
+    told: list[tuple[int, bytes | int]] = [(0, request(7, 3, 1, ALL_TOPICS)), (1, response(7, NO_METADATA))]
+    outcome, (issue,), _ = talk((0, b"\0\0"), *told, opened=False)
+    assert outcome == [(7, Outcome.ANSWERED)]
+    assert issue.kind == "begun_before"
+    assert issue.detail == "the first 2 bytes are of a frame that began before the capture (bytes from the client)"
+    _, issues, _ = talk((0, b"\0\0"), *told, opened=True)
+    assert "begun_before" not in {issue.kind for issue in issues}
+
+
 def test_how_a_connection_from_its_middle_was_recognised_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.DEBUG, "kafkascope"):
         talk((0, b"\0\0"), (0, request(7, 3, 0, b"\0\0\0\0")), opened=False)
