@@ -411,7 +411,7 @@ def _throttled(facts: ClientFacts) -> Iterator[Finding]:
     yield _finding(
         Severity.WARNING,
         "throttled",
-        f"Held back by a quota for up to {duration(worst)} at once, {in_seconds(total)} in all"
+        f"Told by a quota to hold back for up to {duration(worst)} at once, {in_seconds(total)} in all"
         + (f" by {brokers} brokers" if brokers > 1 else ""),
         facts,
         throttled,

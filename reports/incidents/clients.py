@@ -134,6 +134,8 @@ def _told(signs: Signs, one: Told, names: Sequence[str], found: Sequence[Row]) -
         if names[0] == NO_NAME:
             who = listed([signs.broker_words(host) for host in hosts] if of_broker else hosts)
         what = "; ".join(dict.fromkeys(_in_midst(row["title"]) for row in found))
+    if last > until:
+        what += f", the last of it to {duration((last - until) / MILLISECOND_NS)} behind the end of the capture"
     look = None if of_broker else LOOK_AT.get(one.kind)
     beside = Beside() if look is None else look(signs, names, hosts, since, until)
     held = held_up_between(signs, hosts, since, until) if of_broker and one.kind in _OF_BROKERS else HeldUp()

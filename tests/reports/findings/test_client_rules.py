@@ -450,7 +450,7 @@ SAID: dict[str, tuple[list[Fact], Severity, str, list[Observation], float, tuple
             fact("throttled", 20, api="Fetch", total=900, most=1_700, count=2, broker=OTHER_BROKER),
         ],
         Severity.WARNING,
-        "Held back by a quota for up to 1.7 s at once, 2.0 s in all by 2 brokers",
+        "Told by a quota to hold back for up to 1.7 s at once, 2.0 s in all by 2 brokers",
         [
             seen("2 Fetch answers of 10.0.0.2:9092 with throttle_time_ms up to 1700", 20),
             seen("1 Produce answer of 10.0.0.1:9092 with throttle_time_ms up to 700", 10),

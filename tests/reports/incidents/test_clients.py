@@ -54,6 +54,9 @@ def test_a_quota_that_holds_back_beyond_the_end_of_the_capture_goes_on() -> None
     held = finding("throttled", f"client c1 ({H1})", "Held back", 10, LASTS + 5, weight=0.9)
     one = only(findings=[held])
     assert (one.ended, one.cost_ms) == (None, (LASTS - 10) * 1000)
+    assert one.headline.endswith("held back, the last of it to 5.0 s behind the end of the capture")
+    over = only(findings=[finding("throttled", f"client c1 ({H1})", "Held back", 10, LASTS - 5, weight=0.9)])
+    assert over.headline.endswith("held back")
 
 
 def test_what_a_client_that_is_held_back_asks_may_stay_unanswered() -> None:
