@@ -18,6 +18,7 @@ from kafkascope.reports.incidents.fates import (
     OPEN,
     Fate,
     Loss,
+    cut_off_beside,
     fate_advice,
     fate_words,
     fates,
@@ -293,6 +294,10 @@ def _awaited(signs: Signs, kind: IncidentKind, together: Sequence[Awaited]) -> I
     settled = all(one.fate.settled for one in together)
     closed = all(one.fate.closed for one in together)
     what = fate_words(kind, names, closed=closed) if settled else OPEN
+    is_cut_off = settled and kind == IncidentKind.CLIENT_UNREACHABLE
+    beside = cut_off_beside(signs, hosts if is_cut_off else [], names, since)
+    cost_ms = sum((effect.count or 0) * (effect.duration_ms or 0) for effect in effects)
+    effects += beside.effects
     static = all(member["instance_id"] for member in members) and kind == IncidentKind.CLIENT_DIED and not closed
     before = _ADVICE_STATIC if static else _ADVICE_ANEW if came_anew else ""
     advice = fate_advice(signs, kind, groups, closed=closed) if settled else ADVICE_OPEN
@@ -301,7 +306,7 @@ def _awaited(signs: Signs, kind: IncidentKind, together: Sequence[Awaited]) -> I
         severity=Severity.CRITICAL if is_empty else Severity.WARNING,
         certainty=Certainty.LIKELY if settled else Certainty.GUESSED,
         subjects=(
-            *every(Role.CLIENT, names),
+            *every(Role.CLIENT, [*names, *beside.names]),
             *every(Role.HOST, hosts),
             *every(Role.GROUP, groups),
         ),
@@ -310,9 +315,9 @@ def _awaited(signs: Signs, kind: IncidentKind, together: Sequence[Awaited]) -> I
         headline=f"{listed(names)} ({listed(hosts)}) {what} at {clock(since)}, {after}" + in_words(effects),
         evidence=tuple(dict.fromkeys(seen for one in together for seen in one.fate.evidence)),
         advice=f"{before} {advice}".lstrip(),
-        cost_ms=sum((effect.count or 0) * (effect.duration_ms or 0) for effect in effects),
+        cost_ms=cost_ms,
         effects=tuple(effects),
-        findings=signs.explained(_FINDINGS, since, signs.end, groups=groups, clients=names),
+        findings=signs.explained(_FINDINGS, since, signs.end, groups=groups, clients=[*names, *beside.names]),
         rebalances=frozenset((group, row["to_generation"]) for group, (row, _) in opened.items()),
     )
 

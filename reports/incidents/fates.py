@@ -9,14 +9,16 @@ import pyarrow.compute as pc
 
 from kafkascope.decoders import apis
 from kafkascope.reports.columns.arrow import moment
+from kafkascope.reports.columns.name_lists import listed
 from kafkascope.reports.columns.tenths import TENTH_NS
 from kafkascope.reports.columns.text import counted
 from kafkascope.reports.columns.words import duration
-from kafkascope.reports.incidents.incident import Weighed
+from kafkascope.reports.incidents.incident import Effect, Weighed
 from kafkascope.reports.incidents.outages import Outage
 from kafkascope.reports.incidents.signs import Row, Signs
 from kafkascope.reports.incidents.traces import Traces, Whereabouts, traces
 from kafkascope.reports.incidents.vanished import Vanished
+from kafkascope.reports.measures.client_facts import NO_NAME
 from kafkascope.reports.vocabulary.incident_kinds import IncidentKind
 from kafkascope.reports.vocabulary.thresholds import threshold
 from kafkascope.reports.vocabulary.triggers import Certainty
@@ -210,6 +212,29 @@ def _same_connections(loss: Loss, left: Traces) -> int | None:
     if not again or any(life.row["timeout_retransmits"] for life in after):
         return None
     return min(again)
+
+
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """Who else was on hosts that were cut off."""
+
+    names: list[str]
+    effects: tuple[Effect, ...]
+
+
+def cut_off_beside(signs: Signs, hosts: Sequence[str], names: Collection[str], at: int) -> Beside:
+    """Clients other than some that had connections on these hosts as they were cut off, such as producers."""
+    others = {name for name in signs.names_at(hosts) if name not in names and name != NO_NAME}
+    where = pc.field("client").isin(hosts) & pc.field("client_id").isin(sorted(others))
+    where &= pc.field("opened").is_null() | (pc.field("opened") <= moment(at))
+    where &= pc.field("closed").is_null() | (pc.field("closed") > moment(at))
+    rows = signs.connections(where) if others else []
+    found = sorted({row["client_id"] for row in rows if not signs.is_broker(row["client"], row["client_id"])})
+    if not found:
+        return Beside([], ())
+    on = "host" if len(hosts) == 1 else "hosts"
+    text = f"{listed(found)} on the same {on} {'was' if len(found) == 1 else 'were'} cut off as well"
+    return Beside(found, (Effect("clients", text, len(found)),))
 
 
 def fate_words(kind: IncidentKind, names: Collection[str], *, closed: bool = False) -> str:

@@ -17,6 +17,7 @@ from kafkascope.reports.incidents.fates import (
     OPEN,
     Fate,
     Loss,
+    cut_off_beside,
     fate_advice,
     fate_unheard,
     fate_words,
@@ -276,6 +277,9 @@ def _lost(signs: Signs, run: _Run) -> Incident:
     effects, cost_ms, rebalances = of_rebalances(
         [loss.rebalance for loss in of_run] + [*_given_out(signs, of_run)] + back
     )
+    is_cut_off = fate.settled and fate.kind == IncidentKind.CLIENT_UNREACHABLE
+    beside = cut_off_beside(signs, hosts if is_cut_off else [], names, min(times))
+    effects += beside.effects
     last = max(of_run, key=lambda loss: loss.expelled).rebalance
     is_back = bool(back) and back[-1]["started"] >= max(loss.since for loss in of_run)
     over = back[-1]["started"] if is_back else last["recovered"] or last["stable"] or last["started"]
@@ -288,7 +292,7 @@ def _lost(signs: Signs, run: _Run) -> Incident:
         severity=Severity.INFO if restarted else Severity.WARNING,
         certainty=sure,
         subjects=(
-            *every(Role.CLIENT, names),
+            *every(Role.CLIENT, [*names, *beside.names]),
             *every(Role.HOST, hosts),
             *every(Role.GROUP, groups),
         ),
@@ -301,7 +305,7 @@ def _lost(signs: Signs, run: _Run) -> Incident:
         advice=advice,
         cost_ms=cost_ms,
         effects=effects,
-        findings=signs.explained(_FINDINGS, first.since, over, groups=groups, clients=names),
+        findings=signs.explained(_FINDINGS, first.since, over, groups=groups, clients=[*names, *beside.names]),
         rebalances=rebalances,
     )
 

@@ -198,6 +198,21 @@ def test_where_others_are_silent_as_well_they_may_have_another_coordinator() -> 
     assert one.advice.startswith("See whether its process still runs")
 
 
+def test_who_else_is_on_a_host_that_is_cut_off_is_named() -> None:
+    stays = [
+        connection(1, H1, opened=1),
+        *(connection(n, H2, client_id=name, opened=1) for n, name in ((2, "c2"), (3, "cash"))),
+    ]
+    given = tables(connections=stays)
+    (one,) = found(**given)
+    assert "cash" not in one.headline  # nothing was sent to it: nobody can tell
+    asked = health(2, "broker", [LAST + 2, LAST + 4], [LAST + 2], client=H2)
+    (one,) = found(**given | {"tcp_health": [*given["tcp_health"], asked]})
+    assert names(one) == ["c2", "cash", H2, "shop"]
+    assert one.headline.endswith("nobody read orders 1-2 for 30.0 s; cash on the same host was cut off as well")
+    assert one.cost_ms == 2 * 30_000
+
+
 def alone(**given: Any) -> Row:
     return C2 | {"session_timeout_ms": 10_000} | given
 

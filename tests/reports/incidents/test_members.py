@@ -587,6 +587,23 @@ def cut_off(hosts: int, apart: float = 1, **given: Any) -> dict[str, Any]:
     }
 
 
+def test_who_else_had_connections_on_a_host_that_was_cut_off_is_named() -> None:
+    """As a producer, of which no group tells."""
+    given = cut_off(1)
+    given["connections"] += [
+        connection(10, "10.0.2.0", client_id="cash", opened=20),
+        connection(11, "10.0.2.0", client_id="tool", opened=20, closed=29, how_closed="fin"),
+        connection(12, "10.0.2.0", client_id="later", opened=60),
+        connection(13, "10.0.2.9", client_id="other", opened=20),
+    ]
+    one = only(**given)
+    assert names(one) == ["c0", "cash", "10.0.2.0", "shop"]
+    assert one.headline.endswith("; cash on the same host was cut off as well")
+    assert one.headline.startswith("c0 (10.0.2.0) was cut off")
+    given["tcp_health"] = given["tcp_health"][:1]  # whether it was cut off is not known then
+    assert "cash" not in only(**given).headline
+
+
 def test_hosts_that_are_cut_off_at_once_are_one_incident() -> None:
     one = only(**cut_off(3))
     assert (one.kind, one.certainty) == ("client_unreachable", "certain")
