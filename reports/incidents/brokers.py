@@ -175,7 +175,11 @@ def _course(signs: Signs, outage: Outage) -> str:
     if signs.end - asked > threshold("awaited") * SECOND_NS and outage.taken is None:
         back = f"nobody tried it after {clock(asked)}"
     if outage.ended is not None:
-        back = f"was back after {duration((outage.ended - outage.started) / MILLISECOND_NS)}"
+        after = duration((outage.ended - outage.started) / MILLISECOND_NS)
+        other = signs.told_behind(outage.host, outage.ended) if outage.taken is None else None
+        back = f"was back after {after}"
+        if other is not None and other != signs.node(outage.host, outage.started):
+            back = f"its address answered after {after}, as broker {other.id}"
     if outage.back is not None and (moved := signs.moved_to(outage.host, outage.started)) is not None:
         back += f" at another address ({moved})"
     return f"{what} and {back}" + ("" if outage.taken is None else f": {addresses.words(outage.taken)}")

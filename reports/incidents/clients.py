@@ -8,7 +8,15 @@ from dataclasses import dataclass
 
 from kafkascope.reports.columns.name_lists import listed
 from kafkascope.reports.columns.words import clock, duration
-from kafkascope.reports.incidents import impatient, restarts, same_address, too_old, turned_away, unconfirmed
+from kafkascope.reports.incidents import (
+    coordinators,
+    impatient,
+    restarts,
+    same_address,
+    too_old,
+    turned_away,
+    unconfirmed,
+)
 from kafkascope.reports.incidents.client_causes import LOOK_AT, Beside
 from kafkascope.reports.incidents.connects import listeners
 from kafkascope.reports.incidents.incident import Effect, Incident, Subject, Weighed, in_words
@@ -110,6 +118,7 @@ def _told_with_the_cause(signs: Signs) -> set[str]:
     who |= {(name, one.client) for one in signs.once(turned_away.found) for name in one.names}
     anywhere = {name for one in signs.once(same_address.shared) for name in one.clients}
     anywhere |= {subject.name for one in listeners(signs) for subject in one.subjects if subject.role == Role.CLIENT}
+    anywhere |= coordinators.denied(signs)
     who |= {(name, host) for name in anywhere for host in signs.hosts_of.get(name, ())}
     of_processes = {f"client {one.who}" for one in signs.once(too_old.found)}
     return refused | of_processes | {f"client {name} ({host})" for name, host in who}

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from kafkascope.reports.columns.name_lists import listed, named
-from kafkascope.reports.columns.text import counted
+from kafkascope.reports.columns.text import address_alone, counted
 from kafkascope.reports.columns.words import clock
 from kafkascope.reports.incidents.brokers import uncoordinated_by
 from kafkascope.reports.incidents.incident import Effect, Incident, Weighed, every
@@ -39,8 +39,17 @@ _ADVICE_WRITES = (
 )
 
 
+_ADVICE_DENIED = (
+    "Look at advertised.listeners of the broker that coordinates the group: the address that it advertises leads to "
+    "another one, as where two brokers advertise one address, or a load balancer stands in between."
+)
+
+
 def missing(signs: Signs) -> Iterator[Incident]:
-    """Times in which groups or transactions had no coordinator, but for those that are told with a broker's outage."""
+    """Times in which groups or transactions had no coordinator, but for those that are told with a broker's outage.
+
+    And those in which an address that brokers name for it leads to another one.
+    """
     found = signs.once(outages)
     told = {time.since for outage in found for time in uncoordinated_by(signs, outage)}
     for time in signs.once(uncoordinated):
@@ -48,7 +57,54 @@ def missing(signs: Signs) -> Iterator[Incident]:
             before = (
                 one for one in found if one.troubles(time.since, time.since) or time.is_of(signs, one.host, one.started)
             )
-            yield _missing(signs, time, out_at(signs, before, time.since, time.rows[0]["broker"]))
+            outage = out_at(signs, before, time.since, time.rows[0]["broker"])
+            places = time.denied_at(signs) if outage is None else []
+            yield _denied(signs, time, places) if places else _missing(signs, time, outage)
+
+
+def denied(signs: Signs) -> set[str]:
+    """Client ids of those who are sent to an address for their coordinator at which there is another broker."""
+    return {name for time in signs.once(uncoordinated) if time.denied_at(signs) for name in time.names}
+
+
+def _denied(signs: Signs, time: Uncoordinated, places: Sequence[str]) -> Incident:
+    since, until, names = time.since, time.until, time.names
+    still = until >= signs.end - SECOND_NS * threshold("coordinator_away")
+    times = f"since {clock(since)}" if still else f"from {clock(since)} to {clock(until)}"
+    lasted = (until - since) / MILLISECOND_NS
+    told = listed(sorted({row["error"] for row in time.rows}))
+    return Incident(
+        kind=IncidentKind.UNREACHABLE_LISTENER,
+        severity=Severity.CRITICAL,
+        certainty=Certainty.LIKELY,
+        subjects=(
+            *every(Role.GROUP, time.groups),
+            *every(Role.HOST, dict.fromkeys([*map(address_alone, places), *places])),
+            *signs.clients(names),
+        ),
+        started=since,
+        ended=None if still else until,
+        headline=f"who is sent to {listed(places)} for the coordinator of {named('group', time.groups)} reaches "
+        f"another broker {times}: {told} {counted(time.count, 'time')} to {listed(names)}",
+        evidence=_told_to(time),
+        advice=_ADVICE_DENIED,
+        cost_ms=lasted * len(names),
+        effects=(Effect("clients", f"{counted(len(names), 'client')} did no work in it", len(names), lasted),),
+        findings=signs.explained((*_EXPLAINED, "connection_churn"), since, until, groups=time.groups, clients=names),
+    )
+
+
+def _told_to(time: Uncoordinated) -> tuple[Weighed, ...]:
+    """The first such answer to each client."""
+    by_name: dict[str, Row] = {}
+    for row in time.rows:
+        by_name.setdefault(row["client_id"], row)
+    return tuple(
+        Weighed(
+            f"{row['api']} of {name} answered {row['error']} by {row['broker']}", row["first_packet"], row["first"], 0.9
+        )
+        for name, row in sorted(by_name.items())
+    )
 
 
 def _missing(signs: Signs, time: Uncoordinated, outage: Outage | None) -> Incident:
@@ -73,9 +129,6 @@ def _missing(signs: Signs, time: Uncoordinated, outage: Outage | None) -> Incide
     if outage is None and hosts:
         verb = "was" if len(hosts) == 1 else "were"
         after = f", while {listed([signs.broker_words(host) for host in hosts])} {verb} refused by others"
-    by_name: dict[str, Row] = {}
-    for row in rows:
-        by_name.setdefault(row["client_id"], row)
     lasted = (until - since) / MILLISECOND_NS
     return Incident(
         kind=IncidentKind.COORDINATOR_MISSING,
@@ -85,15 +138,7 @@ def _missing(signs: Signs, time: Uncoordinated, outage: Outage | None) -> Incide
         started=since,
         ended=None if still else until,
         headline=f"{what}{after}: {told} {counted(time.count, 'time')} to {listed(names)}",
-        evidence=tuple(
-            Weighed(
-                f"{row['api']} of {name} answered {row['error']} by {row['broker']}",
-                row["first_packet"],
-                row["first"],
-                0.9,
-            )
-            for name, row in sorted(by_name.items())
-        ),
+        evidence=_told_to(time),
         advice=_ADVICE_WRITES if time.is_there else _ADVICE,
         cost_ms=lasted * len(names),
         effects=(Effect("clients", f"{counted(len(names), 'client')} did no work in it", len(names), lasted),),

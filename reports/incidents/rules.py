@@ -89,7 +89,7 @@ RULES: tuple[Rule, ...] = (
     _rule(absent.absent, IncidentKind.BROKER_DOWN),
     _rule(registrations.refused, IncidentKind.BROKER_REFUSED),
     _rule(storage.failed, IncidentKind.STORAGE_FAILED),
-    _rule(coordinators.missing, IncidentKind.COORDINATOR_MISSING),
+    _rule(coordinators.missing, IncidentKind.COORDINATOR_MISSING, IncidentKind.UNREACHABLE_LISTENER),
     _rule(
         members.lost,
         IncidentKind.CLIENT_DIED,

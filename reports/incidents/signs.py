@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import sys
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -446,6 +446,10 @@ class Signs:
         place = self._coordinator_of(group, at)
         return place is not None and place in {host, *map(self.where, self.listed_as(self.node(host, at)))}
 
+    def may_coordinate(self, host: str, group: str, at: int) -> bool:
+        """The same; or whether nothing was told by then of where it is, so that only who was asked for it knows."""
+        return self._coordinator_of(group, at) is None or self.coordinates(host, group, at)
+
     def _coordinator_of(self, group: str, at: int) -> str | None:
         told = self._coordinators.get(group, [])
         place = bisect_left(told, (at, ""))
@@ -535,7 +539,8 @@ class Signs:
         takeovers = self.takeovers.get(host)
         now = self.nodes.get(host)
         if not takeovers:
-            return now
+            turns = self._in_turn.get(host) if now is not None else None
+            return now if turns is None else turns[max(bisect_right(turns, at, key=_told_at) - 1, 0)][1]
         last = next((one for one in reversed(takeovers) if one.at <= at), None)
         if last is None:
             return takeovers[0].before
@@ -545,6 +550,23 @@ class Signs:
         if coming is not None and coming.before not in (None, last.before):
             return coming.before
         return None if coming is not None or now == last.before else now
+
+    @cached_property
+    def _in_turn(self) -> dict[str, list[tuple[int, Node]]]:
+        """Of hosts at whose one place several brokers were told, one after the other: each, and when; by time."""
+        found: dict[str, dict[Node, tuple[int, str]]] = defaultdict(dict)
+        for row in self.placing:
+            found[self.where(row["host"])].setdefault(_node_of(row), (row["at"], row["host"]))
+        return {
+            host: [(at, node) for node, (at, _) in told.items()]
+            for host, told in found.items()
+            if len(told) > 1 and len({place for _, place in told.values()}) == 1
+        }
+
+    def told_behind(self, host: str, at: int) -> Node | None:
+        """The broker that was told first at a host after a time, where several were told there in turn."""
+        turns = self._in_turn.get(host, [])
+        return next((node for told, node in turns if told >= at), None)
 
     @cached_property
     def nodes(self) -> dict[str, Node]:
@@ -742,6 +764,10 @@ def _summed(rows: pa.Table) -> pa.Table:
 
 def _node_of(event: Row) -> Node:
     return Node(event["cluster_id"], str(event["node_id"]))
+
+
+def _told_at(turn: tuple[int, Node]) -> int:
+    return turn[0]
 
 
 def _last(row: Row) -> int:

@@ -69,6 +69,25 @@ class Uncoordinated:
         """Whether the coordinator is there and cannot write: who is none says so, or that another one is."""
         return all(row["error"] == Error.COORDINATOR_NOT_AVAILABLE and row["api"] in _WRITES for row in self.rows)
 
+    def denied_at(self, signs: Signs) -> list[str]:
+        """Where brokers send these clients for the coordinator, and who is there says again and again that it is none.
+
+        Clients ask where a broker has sent them, also where the capture has its answer in part. Whose list of brokers
+        is out of date learns better within some seconds: who answers there is another one.
+        """
+        denied = [
+            row
+            for row in self.rows
+            if row["error"] == Error.NOT_COORDINATOR
+            and row["group_id"] is not None
+            and signs.may_coordinate(signs.where(row["broker"]), row["group_id"], row["first"])
+        ]
+        lasted = max((row["last"] for row in denied), default=0) - min((row["first"] for row in denied), default=0)
+        often = sum(row["count"] for row in denied) >= threshold("shared_address")
+        if not often or lasted < threshold("coordinator_away") * SECOND_NS:
+            return []
+        return sorted({row["broker"] for row in denied})
+
     def is_of(self, signs: Signs, host: str, at: int) -> bool:
         """Whether it is a broker that went away at a time who coordinated these groups: it is part of its outage."""
         return not self.is_there and bool(self.groups) and {*self.groups} <= signs.coordinated_by(host, at)

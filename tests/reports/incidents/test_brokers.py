@@ -179,6 +179,23 @@ def test_a_broker_with_a_name_may_come_back_at_another_address(back: Row, text: 
     assert one.ended is None
 
 
+@pytest.mark.parametrize(
+    ("at_", "who", "returns"),
+    [
+        (32, "broker 2", "its address answered after 20.0 s, as broker 7"),
+        (20, "broker 2", "was back after 20.0 s"),  # then it was not its start that told it
+        (5, "broker 7", "was back after 20.0 s"),
+    ],
+)
+def test_a_broker_is_named_by_the_time_where_another_one_is_told_at_its_address_later(
+    at_: float, who: str, returns: str
+) -> None:
+    """Where packets are cut, of which cluster they are is not known."""
+    other = event("broker_listed", at_, node_id=7, host=f"{B2}:9092", told_by=f"{B2}:9092")
+    (one,) = told(silence(B2, 10, 30, refused=5, **GONE), cluster_events=[*BROKERS, other])
+    assert f"{who} ({B2}) went away without notice at {clock(at(10))} and {returns}" in one.headline
+
+
 def test_a_broker_with_several_addresses_goes_away_once() -> None:
     second = event("broker_found", 1, node_id=2, host="10.8.0.2:9092")
     inside, outside = silence(B2, 10, None, refused=5, **GONE), silence("10.8.0.2", 11, None, refused=2, **GONE)

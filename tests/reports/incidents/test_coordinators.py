@@ -10,6 +10,7 @@ from tests.reports.incidents.tables_of import (
     B1,
     B2,
     BROKERS,
+    H1,
     LASTS,
     Row,
     connection,
@@ -116,6 +117,39 @@ def test_behind_a_broker_that_stood_still_it_is_not_said_to_be_gone() -> None:
     assert f", after broker 2 ({B2}) stood still: " in next(
         one.headline for one in incidents if one.kind.startswith("co")
     )
+
+
+@pytest.mark.parametrize(
+    ("count", "last", "named", "kind"),
+    [
+        (10, 35, f"{B2}:9092", "unreachable_listener"),
+        (9, 35, f"{B2}:9092", "coordinator_missing"),  # 18 times
+        (10, 29.9, f"{B2}:9092", "coordinator_missing"),  # less than ten seconds
+        (10, 35, None, "unreachable_listener"),  # who named it is not in the capture
+        (10, 35, f"{B1}:9092", "coordinator_missing"),  # brokers name another one, which is not asked
+    ],
+)
+def test_who_is_sent_to_another_broker_for_the_coordinator_is_not_without_one(
+    count: int, last: float, named: str | None, kind: str
+) -> None:
+    """As where two brokers advertise one address, and the capture has their lists in part."""
+    known = {"group_id": "shop", "broker": f"{B2}:9092"}
+    rows = [
+        away(20, 20, 1),
+        error("NOT_COORDINATOR", "JoinGroup", 21, 29, count, **known),
+        error("NOT_COORDINATOR", "JoinGroup", 29, last, count, **known),
+        away(35, 35, 1),
+    ]
+    place = group_event("coordinator_found", 20, client_id="c1", detail=f"{named} (node 3)")
+    events = [*IN_SHOP[:1], *([] if named is None else [place])]
+    churn = finding("connection_churn", f"client c1 ({H1})", "t", 20, 35, weight=0.9)
+    told = found(error_histogram=rows, group_events=events, findings=[churn], connections=[connection(1)])
+    storms = [] if kind == "unreachable_listener" else ["connection_storm"]
+    assert [one.kind for one in told] == [kind, *storms]
+    if not storms:
+        assert (told[0].certainty, [*told[0].findings]) == ("likely", [churn["id"]])
+        assert f"who is sent to {B2}:9092 for the coordinator of group shop reaches another broker" in told[0].headline
+        assert names(told[0]) == ["shop", B2, f"{B2}:9092", "c1", H1]
 
 
 def test_clients_of_several_groups_at_once_are_one_incident() -> None:
