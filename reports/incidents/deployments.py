@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence, Set
@@ -10,10 +11,14 @@ from itertools import pairwise
 
 import pyarrow.compute as pc
 
+from kafkascope.decoders import apis
+from kafkascope.reports.columns.arrow import moment
 from kafkascope.reports.columns.name_lists import listed
 from kafkascope.reports.columns.text import counted
 from kafkascope.reports.columns.words import clock
+from kafkascope.reports.incidents.fates import ENDS_SESSION
 from kafkascope.reports.incidents.incident import Effect, Incident, Subject, Weighed
+from kafkascope.reports.incidents.members import ROLLOUT_ADVICE
 from kafkascope.reports.incidents.restarts import loops
 from kafkascope.reports.incidents.runs import in_runs
 from kafkascope.reports.incidents.signs import Row, Signs
@@ -23,7 +28,7 @@ from kafkascope.reports.vocabulary.finding_kinds import Severity
 from kafkascope.reports.vocabulary.incident_kinds import IncidentKind, Role
 from kafkascope.reports.vocabulary.thresholds import threshold
 from kafkascope.reports.vocabulary.triggers import Certainty, Trigger
-from kafkascope.sniffer.units import SECOND_NS
+from kafkascope.sniffer.units import MILLISECOND_NS, SECOND_NS
 
 _LEFT = frozenset({Trigger.MEMBER_LEFT, Trigger.UNSUBSCRIBED})
 _CAME = frozenset({Trigger.MEMBER_JOINED, Trigger.STATIC_MEMBER_REPLACED})
@@ -35,6 +40,11 @@ _PLANNED = "Nothing, if this was planned."
 _DELAYED = f"{_PLANNED} A worker that is back within scheduled.rebalance.max.delay.ms goes on with what it ran."
 _ADVICE = {"classic": _STATIC, "consumer": _STATIC, "connect": _DELAYED}
 """By the group's protocol; others have no static members."""
+_ENDED = ("connection", "client_id", "closed", "lost_bytes", "software", "software_version")
+_ENDS_SESSIONS = re.compile(r"apache-kafka-java (?:[4-9]|\d\d)\.")
+"""Libraries whose consumers are known to end their fetch sessions as they are closed; older ones may, or may not."""
+_HAS_SESSION = re.compile(r'"sessionId": [1-9-]')
+_FETCHES_WITHIN_NS = 10 * SECOND_NS  # who reads asks again within half a second (fetch.max.wait.ms)
 _EVENT = ("group_id", "event", "at", "client_id", "detail", "packet")
 
 
@@ -94,7 +104,87 @@ def took_over(signs: Signs) -> Iterator[Incident]:
                 or any(since <= at <= until + after for at in fenced)
             ):
                 continue
-            yield _of_static(signs, group, run, sorted(filter(None, times)))
+            names = sorted(filter(None, times))
+            deaths = _deaths(signs, run)
+            yield _died(signs, group, run, names, deaths) if deaths else _of_static(signs, group, run, names)
+
+
+def _deaths(signs: Signs, run: Sequence[Row]) -> list[int]:
+    """When the processes that were replaced ended, in order of the run; none unless all of them are seen to be killed.
+
+    A client that is closed ends its fetch sessions (KIP-227), and one that is killed does not. How its connections end
+    tells nothing: the kernel closes them alike.
+    """
+    ended = _ended_before(signs, run)
+    if not all(ended):
+        return []
+    last = _last_fetches(signs, [row for of_one in ended for row in of_one])
+    for of_one in ended:
+        said = [last[row["connection"]] for row in of_one if row["connection"] in last]
+        if any(re.search(ENDS_SESSION, request) for request in said) or not any(map(_HAS_SESSION.search, said)):
+            return []
+    return [max(row["closed"] for row in of_one) for of_one in ended]
+
+
+def _ended_before(signs: Signs, run: Sequence[Row]) -> list[list[Row]]:
+    """Of each process that was replaced its connections, ended by then; none if it may have closed them unseen."""
+    within = int(threshold("one_trouble") * SECOND_NS)
+    where = pc.field("client_id").isin([row["client_id"] for row in run])
+    where &= (pc.field("closed") >= moment(run[0]["at"] - within)) & (pc.field("closed") <= moment(run[-1]["at"]))
+    of_client: dict[str, list[Row]] = defaultdict(list)
+    for row in signs.rows("connections", _ENDED, where):
+        of_client[row["client_id"]].append(row)
+    found = []
+    for replaced in run:
+        ended = [one for one in of_client[replaced["client_id"]] if 0 <= replaced["at"] - one["closed"] <= within]
+        unsure = (one for one in ended if one["lost_bytes"] or not _ENDS_SESSIONS.match(_library(one)))
+        found.append(ended if next(unsure, None) is None else [])
+    return found
+
+
+def _library(connection: Row) -> str:
+    return f"{connection['software']} {connection['software_version']}"
+
+
+def _last_fetches(signs: Signs, ended: Sequence[Row]) -> dict[int, str]:
+    """The last fetch request on each of these connections, in the seconds before the first of them ended and later."""
+    since = min(row["closed"] for row in ended) - _FETCHES_WITHIN_NS
+    where = (pc.field("api_key") == apis.FETCH) & (pc.field("requested") >= moment(since))
+    where &= pc.field("connection").isin([row["connection"] for row in ended])
+    found: dict[int, tuple[int, str]] = {}
+    for batch in signs.batches("exchanges", ("connection", "requested", "request"), where):
+        latest = batch.sort_by("requested").group_by("connection", use_threads=False)
+        for row in latest.aggregate([("requested", "last"), ("request", "last")]).to_pylist():
+            said = row["requested_last"], row["request_last"] or ""
+            found[row["connection"]] = max(found.get(row["connection"], (0, "")), said)
+    return {connection: request for connection, (_, request) in found.items()}
+
+
+def _died(signs: Signs, group: str, run: Sequence[Row], names: Sequence[str], deaths: Sequence[int]) -> Incident:
+    """Static members whose processes were killed one after the other, and that came back in time."""
+    since, until = min(deaths), run[-1]["at"]
+    return Incident(
+        kind=IncidentKind.CLIENT_DIED,
+        severity=Severity.WARNING,
+        certainty=Certainty.LIKELY,
+        subjects=(*signs.clients(names), Subject(Role.GROUP, group)),
+        started=since,
+        ended=until,
+        headline=f"{listed(names)} ended without being closed one after the other, from {clock(since)} to "
+        f"{clock(max(deaths))}, and came back to group {group} with their instance ids, without a rebalance",
+        evidence=tuple(
+            Weighed(
+                f"the process of {row['client_id']} ended without ending its fetch sessions, as a client does that is "
+                f"closed; the next one joined at {clock(row['at'])}: {row['detail']}",
+                row["packet"],
+                at,
+                0.8,
+            )
+            for row, at in zip(run, deaths, strict=True)
+        ),
+        advice=ROLLOUT_ADVICE,
+        cost_ms=float(sum((row["at"] - at) / MILLISECOND_NS for row, at in zip(run, deaths, strict=True))),
+    )
 
 
 def _rebalances(signs: Signs, group: str, at: int) -> bool:

@@ -24,7 +24,8 @@ from kafkascope.reports.vocabulary.thresholds import threshold
 from kafkascope.reports.vocabulary.triggers import Certainty
 from kafkascope.sniffer.units import MILLISECOND_NS, SECOND_NS
 
-_ENDS_SESSION = r'"sessionId": [1-9-]\d*, "sessionEpoch": -1,'
+ENDS_SESSION = r'"sessionId": [1-9-]\d*, "sessionEpoch": -1,'
+"""What a fetch request says by which a client ends its session (KIP-227)."""
 _QUIET = 0.3  # of the time from a member's last word to the end of its session: a host that is well says something
 
 
@@ -108,7 +109,7 @@ def _ended_sessions(signs: Signs, losses: Sequence[Loss]) -> dict[int, tuple[int
     )
     found: dict[int, tuple[int, int]] = {}
     for batch in signs.batches("exchanges", ("connection", "requested", "request_packet", "request"), where):
-        ends = batch.filter(pc.match_substring_regex(batch["request"], _ENDS_SESSION))  # of few rows: it takes long
+        ends = batch.filter(pc.match_substring_regex(batch["request"], ENDS_SESSION))  # of few rows: it takes long
         for row in ends.drop_columns(["request"]).to_pylist():
             found[row["connection"]] = row["requested"], row["request_packet"]
     return found

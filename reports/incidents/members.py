@@ -354,7 +354,7 @@ def _course(signs: Signs, of_run: Sequence[Loss], times: Sequence[int], hosts: S
     if len(hosts) > 1 and fate.kind == IncidentKind.CLIENT_UNREACHABLE:
         when, advice = f"at once, at {clock(since)}", _CUT_OFF_ADVICE
     elif len(hosts) > 1 and latest - since >= threshold("crashes_apart") * SECOND_NS:
-        when, advice = f"one after the other, from {clock(since)} to {clock(latest)}", _ROLLOUT_ADVICE
+        when, advice = f"one after the other, from {clock(since)} to {clock(latest)}", ROLLOUT_ADVICE
     if places := _places(signs, of_run):
         when, advice = f"{when}, and began again and again at {in_offsets(places)}", AT_THE_RECORD
     return _Course(when, advice, at_once, often >= threshold("crashes"), places)
@@ -418,11 +418,12 @@ _FINDINGS = (
     "read_again",
     "connection_churn",
 )
-_ROLLOUT_ADVICE = (
+ROLLOUT_ADVICE = (
     "See what ended them in turn. A rollout has to let each process close its consumer (on SIGTERM, within "
     "terminationGracePeriodSeconds), so that it leaves at once and nobody waits for its session; static membership "
     "(group.instance.id) spares the rebalances altogether."
 )
+"""What to do about members that ended in turn without being closed."""
 _CUT_OFF_ADVICE = (
     "Look at what these hosts have in common on their way to the brokers, for that moment: a switch, a router, a "
     "firewall, a tunnel. A longer session.timeout.ms, or static membership, bridges short ones."

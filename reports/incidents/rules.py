@@ -156,7 +156,7 @@ RULES: tuple[Rule, ...] = (
     _rule(planned.removals, IncidentKind.ADMIN_ACTION),
     _rule(planned.migrations, IncidentKind.GROUP_MIGRATED),
     _rule(deployments.deployments, IncidentKind.CLIENT_DEPLOY),
-    _rule(deployments.took_over, IncidentKind.CLIENT_DEPLOY),
+    _rule(deployments.took_over, IncidentKind.CLIENT_DEPLOY, IncidentKind.CLIENT_DIED),
 )
 
 NEEDED = frozenset(

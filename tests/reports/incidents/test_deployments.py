@@ -14,6 +14,7 @@ from tests.reports.incidents.tables_of import (
     Row,
     at,
     connection,
+    exchange,
     found,
     group_event,
     member,
@@ -220,6 +221,51 @@ def test_static_members_whose_processes_are_replaced_in_turn_are_a_deployment() 
 )
 def test_who_comes_late_again_and_again_or_fences_another_is_not_deployed(rows: list[Row], told: bool) -> None:
     assert bool(found(group_events=rows)) == told
+
+
+def ended(
+    name: str, number: int, time: float, epoch: int = 7, session: int = 123, **given: Any
+) -> dict[str, list[Row]]:
+    """A process that fetched, with what it said last of its session, and ended."""
+    known: Row = {"software": "apache-kafka-java", "software_version": "4.1.1"} | given
+    said = [
+        f'{{"maxWaitMs": 500, "sessionId": {session}, "sessionEpoch": {of_one}, "topics": []}}' for of_one in (6, epoch)
+    ]
+    return {
+        "connections": [connection(number, client_id=name, opened=1, closed=time, how_closed="fin", **known)],
+        "exchanges": [
+            exchange(
+                number * 10 + n, "Fetch", time - 2 + n, time - 1.9 + n, connection=number, api_key=1, request=request
+            )
+            for n, request in enumerate(said)
+        ],
+    }
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "kind"),
+    [
+        (ended("c1", 1, 8), ended("c2", 2, 27), "client_died"),
+        (ended("c1", 1, 8, -1), ended("c2", 2, 27, -1), "client_deploy"),
+        (ended("c1", 1, 8), ended("c2", 2, 27, -1), "client_deploy"),  # one was closed
+        (ended("c1", 1, 8), ended("c2", 2, 27, session=0), "client_deploy"),  # it had no session, as librdkafka
+        (ended("c1", 1, 8), ended("c2", 2, 27, software_version="2.8.1"), "client_deploy"),  # may not end its session
+        (ended("c1", 1, 8), ended("c2", 2, 27, software=None), "client_deploy"),
+        (ended("c1", 1, 8), ended("c2", 2, 27, lost_bytes=1), "client_deploy"),  # which may have ended it
+        (ended("c1", 1, 8), ended("c2", 2, 31), "client_deploy"),  # it went on behind the takeover
+    ],
+)
+def test_static_members_that_are_killed_in_turn_and_come_back_are_no_deployment(
+    first: dict[str, list[Row]], second: dict[str, list[Row]], kind: str
+) -> None:
+    events = [took_over(10, "c1"), took_over(30, "c2")]
+    one = only(group_events=events, **{name: first[name] + second[name] for name in first})
+    assert one.kind == kind
+    if kind == "client_died":
+        assert (one.severity, one.certainty, seconds(one.started), seconds(one.ended)) == ("warning", "likely", 8, 30)
+        assert names(one) == ["c1", H1, "c2", H1, "shop"]
+        assert one.headline.startswith("c1, c2 ended without being closed one after the other, from ")
+        assert one.cost_ms == 5000
 
 
 @pytest.mark.parametrize(("started", "told"), [(8.9, True), (9.5, False), (10.1, True)])
