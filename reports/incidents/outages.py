@@ -9,7 +9,9 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import accumulate
 
-from kafkascope.reports.columns.text import address_alone
+import pyarrow.compute as pc
+
+from kafkascope.reports.columns.text import address, address_alone
 from kafkascope.reports.incidents.away import gone_before, is_left_out, is_off, missed
 from kafkascope.reports.incidents.blackouts import hides, hush
 from kafkascope.reports.incidents.followers import unfetched
@@ -17,17 +19,20 @@ from kafkascope.reports.incidents.incident import Weighed
 from kafkascope.reports.incidents.planned import changes_made
 from kafkascope.reports.incidents.signs import Node, Row, Signs, Takeover, between
 from kafkascope.reports.incidents.vanished import Scope, Vanished, vanished
+from kafkascope.reports.vocabulary.broker_client_ids import OF_NODES, follower_node, quorum_node
 from kafkascope.reports.vocabulary.incident_kinds import IncidentKind
 from kafkascope.reports.vocabulary.thresholds import threshold
 from kafkascope.sniffer.units import MILLISECOND_NS, SECOND_NS
 
+_ASKS = "asks"
 BACK = {
     "broker_back": "it is listed again",
     "broker_registered": "a process of it has told the controller that it is there",
     "broker_unfenced": "the controller has put it into service",
     "broker_found": "it answers at another address",
+    _ASKS: "it asks other brokers",
 }
-"""Events by which a broker is there again, and what they say."""
+"""Events by which a broker is there again, and what they say; and what it does itself."""
 ANNOUNCED = 0.9
 """The weight of what says by itself that a broker was shut down on request."""
 FOLLOWS_NS = 15 * SECOND_NS
@@ -285,14 +290,36 @@ def _taken_off(signs: Signs, silence: Row) -> bool:
 def _back(signs: Signs, outage: Outage) -> Row | None:
     """What tells that a broker is back, maybe at another address: with names, that changes with each start."""
     node = signs.node(outage.host, outage.started)
-    return next(
-        (
-            row
-            for row in signs.events_of(node, outage.started, signs.end + 1)
-            if row["event"] in BACK and node is not None and str(row["node_id"]) == node.id
-        ),
-        None,
+    if node is None:
+        return None
+    told = (
+        row
+        for row in signs.events_of(node, outage.started, signs.end + 1)
+        if row["event"] in BACK and str(row["node_id"]) == node.id
     )
+    asks = _asks(signs, outage, node) if outage.host != outage.address else None
+    return min(filter(None, (next(told, None), asks)), key=lambda row: int(row["at"]), default=None)
+
+
+def _asks(signs: Signs, outage: Outage, node: Node) -> Row | None:
+    """The first connection on which a broker of several at one address asks others again, in the form of an event."""
+    for row in signs.once(_asking).get((outage.address, node.id), ()):
+        asked = signs.node(signs.where(address(row["broker"], row["broker_port"])), row["opened"])
+        is_later = row["opened"] > outage.started + SECOND_NS
+        if is_later and asked is not None and asked.cluster_id == node.cluster_id:
+            return {"event": _ASKS, "at": row["opened"], "packet": row["connection"], "told_by": row["client_id"]}
+    return None
+
+
+def _asking(signs: Signs) -> dict[tuple[str, str], list[Row]]:
+    """Connections of brokers that share an address, by that and by their node id, in order of time."""
+    hosts = {address_alone(row["host"]) for row in signs.silences if address_alone(row["host"]) != row["host"]}
+    where = pc.field("client").isin(sorted(hosts)) & pc.match_substring_regex(pc.field("client_id"), OF_NODES)
+    where &= (pc.field("exchanges") > 0) & pc.field("opened").is_valid()
+    found: dict[tuple[str, str], list[Row]] = defaultdict(list)
+    for row in sorted(signs.connections(where) if hosts else (), key=lambda row: int(row["opened"])):
+        found[row["client"], follower_node(row["client_id"]) or quorum_node(row["client_id"]) or ""].append(row)
+    return found
 
 
 def _announced(signs: Signs, silence: Row) -> list[Weighed]:

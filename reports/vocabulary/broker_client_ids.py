@@ -16,6 +16,8 @@ _OF_COORDINATOR = (
 
 FOLLOWERS = f"^{_FOLLOWER}$"
 """Matches client ids of brokers that replicate, in Arrow too."""
+OF_NODES = f"^(?:{_FOLLOWER}|{_OF_NODE})$"
+"""Matches those by which a broker can be told, likewise."""
 
 
 def is_of_broker(client_id: str | None) -> bool:

@@ -353,6 +353,31 @@ def test_brokers_at_one_address_are_followers_by_their_ids() -> None:
     assert found(silences=[LED | {"host": place}], connections=FOLLOWERS, **known) == []
 
 
+@pytest.mark.parametrize(
+    ("back", "ended"),
+    [
+        ({}, 40),
+        ({"client_id": "2"}, 40),
+        ({"client_id": "raft-client-2"}, 40),
+        ({"client_id": "broker-1-fetcher-0"}, None),  # another one at its address
+        ({"client_id": "broker-21-fetcher-0"}, None),
+        ({"client": B2}, None),
+        ({"opened": 10.5}, None),  # as it went
+        ({"exchanges": 0}, None),
+        ({"broker": "10.0.0.9"}, None),  # of which cluster that is nobody tells
+    ],
+)
+def test_of_several_brokers_at_one_address_one_is_back_when_it_asks_others(back: Row, ended: float | None) -> None:
+    place = f"{B1}:9192"
+    events = [listed(1, B1), event("broker_listed", 0, node_id=2, host=place), listed(3, B2)]
+    known: Row = {"client": B1, "broker": B2, "client_id": "broker-2-fetcher-0", "opened": 40, "exchanges": 5} | back
+    (one,) = told(
+        silence(place, 10, None, refused=5, **GONE), cluster_events=events, connections=[connection(7, **known)]
+    )
+    assert seconds(one.ended) == ended
+    assert ("it asks other brokers (told by " in str(one.evidence)) == (ended is not None)
+
+
 @pytest.mark.parametrize("table", ["connections", "tcp_health", "exchanges"])
 def test_tables_are_not_read_more_often_for_more_brokers(monkeypatch: pytest.MonkeyPatch, table: str) -> None:
     read = tables_read(monkeypatch)
