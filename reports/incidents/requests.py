@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 
@@ -26,6 +26,8 @@ from kafkascope.reports.vocabulary.thresholds import threshold
 from kafkascope.reports.vocabulary.triggers import Certainty
 from kafkascope.sniffer.units import MILLISECOND_NS, SECOND_NS
 
+_Exchange = tuple[int, int]
+"""Connection and number."""
 _MISSING = re.compile(r"Source topics? (?P<names>\S+(?:, \S+)*) (?:is|are) missing")  # what coordinators say
 _OF_CLIENTS = frozenset(
     {"Metadata", "Produce", "Fetch", "ListOffsets", "DescribeTopicPartitions", "OffsetForLeaderEpoch"}
@@ -311,13 +313,11 @@ def waiting_for_replicas(signs: Signs) -> Iterator[Incident]:
             places = (at for at, one in enumerate(gone) if _waited_in(signs, row, asked, one))
             if not any(_came_with(row, one) for one in refused):  # else that is told
                 waited[tuple(places)].append(row)
-    for away, found in sorted(waited.items()):
-        if away:
-            yield _waiting(
-                signs,
-                [gone[at] for at in away],
-                sorted(found, key=lambda row: (row["requested"], row["request_packet"])),
-            )
+    of_others = {away: found for away, found in sorted(waited.items()) if away}
+    topics = _written_to(signs, [row for found in of_others.values() for row in found])
+    for away, found in of_others.items():
+        found.sort(key=lambda row: (row["requested"], row["request_packet"]))
+        yield _waiting(signs, [gone[at] for at in away], found, topics)
 
 
 def _waited_in(signs: Signs, row: Row, broker: str | None, outage: Outage) -> bool:
@@ -333,14 +333,23 @@ def _came_with(row: Row, refused: Row) -> bool:
     return bool(refused["first"] <= late and row["requested"] <= refused["last"])
 
 
-def _waiting(signs: Signs, away: Sequence[Outage], rows: Sequence[Row]) -> Incident:
-    numbers = {(row["connection"], row["number"]) for row in rows}
-    where = pc.field("connection").isin(sorted({row["connection"] for row in rows})) & (pc.field("api") == "Produce")
-    topics = {
-        row["topic"]
-        for row in signs.rows("partitions", ["connection", "number", "topic"], where)
-        if (row["connection"], row["number"]) in numbers
-    }
+def _written_to(signs: Signs, writes: Sequence[Row]) -> dict[_Exchange, set[str]]:
+    """The topics of each of these exchanges."""
+    found: dict[_Exchange, set[str]] = {(row["connection"], row["number"]): set() for row in writes}
+    where = pc.field("connection").isin(sorted({connection for connection, _ in found})) & (
+        pc.field("api") == "Produce"
+    )
+    where &= pc.field("number").isin(sorted({number for _, number in found}))
+    for row in signs.rows("partitions", ["connection", "number", "topic"], where) if found else ():
+        if (topics := found.get((row["connection"], row["number"]))) is not None:
+            topics.add(row["topic"])
+    return found
+
+
+def _waiting(
+    signs: Signs, away: Sequence[Outage], rows: Sequence[Row], topics_of: Mapping[_Exchange, set[str]]
+) -> Incident:
+    topics = set[str]().union(*(topics_of[row["connection"], row["number"]] for row in rows))
     names = sorted({row["client_id"] for row in rows if row["client_id"]})
     since, until = rows[0]["requested"], max(row["over"] for row in rows)
     longest = max(row["over"] - row["requested"] for row in rows) / MILLISECOND_NS

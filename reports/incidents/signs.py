@@ -279,22 +279,23 @@ class Signs:
 
     def connections_to(self, places: Collection[str]) -> dict[str, list[Row]]:
         """Connections of Kafka to each of some address:ports, by number."""
+        return self._to(places, pc.field("protocol") == "kafka")
+
+    def _to(self, places: Collection[str], which: pc.Expression) -> dict[str, list[Row]]:
         found: dict[str, list[Row]] = {place: [] for place in sorted(places)}
         hosts, ports = {without_port(place) for place in found}, {int(place.rpartition(":")[2]) for place in found}
-        where = pc.field("broker").isin(sorted(hosts)) & pc.field("broker_port").isin(sorted(ports))
-        where &= pc.field("protocol") == "kafka"
+        where = which & pc.field("broker").isin(sorted(hosts)) & pc.field("broker_port").isin(sorted(ports))
         if len(found) > 1 and not self.fits("connections", where):
             half = len(found) // 2
-            return self.connections_to([*found][:half]) | self.connections_to([*found][half:])
+            return self._to([*found][:half], which) | self._to([*found][half:], which)
         for row in self.connections(where) if found else ():
             if (place := address(row["broker"], row["broker_port"])) in found:
                 found[place].append(row)
         return found
 
-    def served(self, host: str, port: int) -> list[Row]:
-        """Connections at an address and port on which something was asked for and done, by number."""
-        where = (pc.field("broker") == host) & (pc.field("broker_port") == port) & (pc.field("exchanges") > 2)
-        return self.connections(where)
+    def served(self, places: Collection[str]) -> dict[str, list[Row]]:
+        """Connections to each of some address:ports on which something was asked for and done, by number."""
+        return self._to(places, pc.field("exchanges") > 2)
 
     def connections_named(self, client_ids: Collection[str]) -> list[Row]:
         """Connections of clients with these ids, by number."""

@@ -93,12 +93,12 @@ def found(signs: Signs) -> list[TurnedAway]:
 
 def turned_away(signs: Signs) -> Iterator[Incident]:
     """Incidents of clients without SASL where it is wanted, and of those that have too many connections."""
+    served = signs.served({one.place for one in signs.once(found)})
     for one in signs.once(found):
-        host, port = one.rows[0]["broker"], one.rows[0]["broker_port"]
         mine = {row["connection"] for row in one.rows}
         others = [
             row
-            for row in signs.served(host, port)
+            for row in served[one.place]
             if row["connection"] not in mine and (row["opened"] is None or row["opened"] <= one.until)
         ]
         if one.greeted:

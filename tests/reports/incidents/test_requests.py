@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from kafkascope.reports.incidents.requests import waiting_for_replicas
 from tests.reports.incidents.tables_of import (
     B1,
     B2,
@@ -26,7 +27,9 @@ from tests.reports.incidents.tables_of import (
     partition,
     row,
     seconds,
+    signs,
     silence,
+    tables_read,
 )
 
 GONE = silence(B2, 10, 60, refused=2, ended=3)
@@ -192,6 +195,24 @@ def test_writes_that_wait_for_two_brokers_are_one_incident() -> None:
         f"replicas on broker 2 ({B2}), broker 3 (10.0.0.3) were not",
     ]
     assert sorted(one.effects[0].count or 0 for one in waited) == [1, 2]
+
+
+def test_what_waiting_writes_were_for_is_read_once_for_all_outages(monkeypatch: pytest.MonkeyPatch) -> None:
+    read = tables_read(monkeypatch)
+    often = []
+    for many in (2, 20):
+        tables = {
+            "silences": [silence(B2, 100 * n, 100 * n + 50, refused=2, ended=3, ended_clients=2) for n in range(many)],
+            "exchanges": [write(12, 100 * n + 10) | {"number": n} for n in range(many)],
+            "partitions": [partition("Produce", 1, f"topic-{n}", number=n) for n in range(many)],
+            "connections": [CLIENT],
+            "cluster_events": BROKERS,
+        }
+        read.clear()
+        told = sorted(waiting_for_replicas(signs(**tables)), key=lambda one: one.started)
+        assert [names(one)[0] for one in told] == [f"topic-{n}" for n in range(many)]
+        often.append(read.count("partitions"))
+    assert often == [1, 1]
 
 
 @pytest.mark.parametrize(("since", "until", "told"), [(20, 30, 1), (32, 40, 1), (32.1, 40, 2), (10, 19.9, 2)])

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from kafkascope.reports.incidents.turned_away import turned_away
 from tests.reports.incidents.tables_of import (
     B1,
     BROKERS,
@@ -19,6 +20,8 @@ from tests.reports.incidents.tables_of import (
     names,
     only,
     seconds,
+    signs,
+    tables_read,
 )
 
 OTHER = connection(90, H2, client_id="c2", opened=1, exchanges=9, security="plaintext")
@@ -102,6 +105,24 @@ def test_a_client_that_has_too_many(others: list[Row], words: str | None) -> Non
         assert one.headline.startswith(f"broker 1 ({B1}) closed 3 connections of c1 ({H1}) unanswered, from ")
         assert words in one.headline
         assert (one.severity, one.certainty) == ("critical", "likely")
+
+
+def test_tables_are_not_read_more_often_for_more_places(monkeypatch: pytest.MonkeyPatch) -> None:
+    read = tables_read(monkeypatch)
+    often = []
+    for many in (2, 30):
+        connections, exchanges = [], []
+        for n in range(many):
+            mine = {row["connection"]: row["connection"] + 100 * n for row in [*closed(), MORE]}
+            ports = {"broker_port": 9092 + n}
+            connections += [row | ports | {"connection": mine[row["connection"]]} for row in [*closed(), MORE]]
+            exchanges += [row | {"connection": mine[row["connection"]]} for row in asked(last="ApiVersions")]
+        read.clear()
+        told = [*turned_away(signs(connections=connections, exchanges=exchanges))]
+        assert len(told) == many
+        assert all("while 1 other of it goes on" in one.headline for one in told)
+        often.append(read.count("connections"))
+    assert often[0] == often[1] > 0
 
 
 def test_what_had_ended_before_does_not_go_on() -> None:
