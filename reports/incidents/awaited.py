@@ -46,10 +46,11 @@ _SAYS = (
 )
 _HEARTBEATS = tuple(api for api in _SAYS if api.endswith("Heartbeat"))
 _IS_STATIC = '"groupInstanceId": "'
-_OF_MEMBER = dict.fromkeys(("assignment", "session_timeout_ms", "instance_id", "assignors", "software"))
+_OF_MEMBER = dict.fromkeys(("member_id", "assignment", "session_timeout_ms", "instance_id", "assignors", "software"))
 """What heartbeats alone do not tell of a member."""
 _GOES = frozenset({EventKind.LEFT, EventKind.MEMBER_REMOVED, EventKind.FENCED})
 _COMES = frozenset({EventKind.JOINED, EventKind.MEMBER_ID_GIVEN, EventKind.EPOCH_SEEN})
+_EVENT = ("group_id", "client", "client_id", "event", "at", "detail")
 _FINDINGS = ("commits_stopped", "lag_growing", "partition_unowned")
 
 _MOST = 200  # members that are looked at, those with most partitions; that others do not commit is a finding
@@ -248,18 +249,27 @@ def _last_heard(signs: Signs, whose: Collection[_Who]) -> dict[_Who, tuple[int, 
 
 
 def _later(signs: Signs, silent: Sequence[Loss]) -> tuple[set[_Member], set[_Member]]:
-    """Those that left or were taken out since they were heard last, and those that came anew."""
+    """Those that left, were taken out or replaced since they were heard last, and those that came anew."""
     since: dict[_Member, int] = {_member(loss): loss.since for loss in silent}
     groups = sorted({group for group, *_ in since})
-    where = pc.field("group_id").isin(groups) & pc.field("event").isin(sorted(_GOES | _COMES))
+    where = pc.field("group_id").isin(groups) & pc.field("event").isin(sorted(_GOES | _COMES | {EventKind.REPLACED}))
     went, came = set[_Member](), set[_Member]()
-    for row in signs.rows("group_events", ["group_id", "client", "client_id", "event", "at"], where) if since else ():
+    for row in signs.rows("group_events", _EVENT, where) if since else ():
         who = row["group_id"], row["client"], row["client_id"]
+        if row["event"] == EventKind.REPLACED:  # by another process, which may run elsewhere
+            went |= {_member(loss) for loss in silent if _is_replaced(loss, row)}
         if who in since and row["event"] in _GOES and row["at"] >= since[who]:
             went.add(who)
         elif who in since and row["event"] in _COMES and row["at"] > since[who]:
             came.add(who)
     return went, came
+
+
+def _is_replaced(loss: Loss, event: Row) -> bool:
+    """Whether all members of a client are those whose place another process took; the event tells whose."""
+    ids = [member["member_id"] for member in _members(loss)]
+    mine = event["group_id"] == loss.rebalance["group_id"] and event["at"] >= loss.since
+    return mine and all(one and one in (event["detail"] or "") for one in ids)
 
 
 def _awaited(signs: Signs, kind: IncidentKind, together: Sequence[Awaited]) -> Incident:

@@ -124,6 +124,22 @@ def test_who_left_came_again_or_is_heard_seldom_is_not_missed(given: dict[str, A
     assert bool(found(**tables(**given))) == told
 
 
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({}, False),
+        ({"detail": "another-id before"}, True),
+        ({"at": LAST - 1}, True),
+        ({"group_id": "pay"}, True),
+    ],
+)
+def test_a_static_member_whose_place_a_process_elsewhere_takes_is_not_missed(given: Row, told: bool) -> None:
+    static = C2 | {"instance_id": "i-2", "member_id": "c2-id"}
+    known: Row = {"at": LAST + 5, "group_id": "shop", "detail": "its instance id was that of c2-id"} | given
+    replaced = group_event("replaced", known.pop("at"), known.pop("group_id"), client_id="c2", client=H1, **known)
+    assert bool(found(**tables(C1, static, group_events=[replaced]))) == told
+
+
 @pytest.mark.parametrize("deleted", [True, False])
 def test_who_asks_on_for_a_topic_that_was_deleted_is_not_missed(deleted: bool) -> None:
     """kafkajs sends no heartbeat meanwhile."""
