@@ -52,6 +52,7 @@ _CONSEQUENCES = frozenset(
 _GENERATIONS = frozenset({"classic", "connect"})  # protocols in which all members join again
 _COMMITS = frozenset({"OffsetCommit", "TxnOffsetCommit"})
 _HEARTBEATS = frozenset({"Heartbeat", "ConsumerGroupHeartbeat", "ShareGroupHeartbeat", "StreamsGroupHeartbeat"})
+_FOR_OTHERS = frozenset({"JoinGroup", "SyncGroup"})  # answered when others have spoken, however fast the broker is
 
 
 @dataclass(frozen=True, slots=True)
@@ -421,6 +422,8 @@ def _heartbeats_held_up(group: Group) -> Iterator[Finding]:
                     evidence.append(
                         observed(message, f"{text}: {slow.api} (packet {slow.packet}) before it took {took}")
                     )
+            elif message.api in _FOR_OTHERS:
+                continue
             elif slow is None or (message.last.answered or 0) > (slow.answered or 0):
                 slow = message.last
     if not evidence:

@@ -215,6 +215,14 @@ def test_a_heartbeat_that_waits_a_second_behind_another_request_is_held_up(took:
     assert len(of_kind("heartbeat_held_up", GroupHistory(), said)) == found
 
 
+@pytest.mark.parametrize(("api", "found"), [("OffsetCommit", 1), ("SyncGroup", 0), ("JoinGroup", 0)])
+def test_who_waits_for_other_members_waits_for_no_slow_request(api: str, found: int) -> None:
+    said = Conversation()
+    said.say(0, api, "a", {}, {}, took=6_000)
+    said.heartbeat(5, "a~1", 1, took=5_995)
+    assert len(of_kind("heartbeat_held_up", GroupHistory(), said)) == found
+
+
 @pytest.mark.parametrize(("count", "found"), [(3, 1), (2, 0)])
 def test_three_commits_that_are_refused_are_told(count: int, found: int) -> None:
     said = Conversation()
