@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 
 from kafkascope.reports.columns.name_lists import in_words, listed, named
@@ -71,10 +71,11 @@ def incidents(signs: Signs) -> Iterator[Incident]:
     for takeover in chain.from_iterable(signs.takeovers.values()):
         if takeover.is_foreign and takeover not in taken:
             yield addresses.taken(signs, takeover)
-    yield from (_gone(signs, outage) for outage in found if not outage.stands_still)
     by_host: dict[str, list[Outage]] = defaultdict(list)
     for outage in found:
         by_host[outage.host].append(outage)
+    for of_host in by_host.values():
+        yield from _away(signs, [one for one in of_host if not one.stands_still])
     slow: dict[str, list[SlowTime]] = defaultdict(list)
     for time in slow_brokers.slow_times(signs):
         if time.host is not None and not _is_of_outages(signs, time, by_host.get(time.host, ())):
@@ -83,6 +84,42 @@ def incidents(signs: Signs) -> Iterator[Incident]:
             yield slow_brokers.incident(signs, time)
     for host in sorted(by_host.keys() | slow.keys()):
         yield from _still(signs, [one for one in by_host.get(host, ()) if one.stands_still], slow.get(host, ()))
+
+
+def _away(signs: Signs, of_host: Sequence[Outage]) -> Iterator[Incident]:
+    """Incidents of one broker that went away: those in which it did again and again, without notice, are one."""
+    within = threshold("one_trouble") * SECOND_NS
+    crashed = [one for one in of_host if one.gone and one.kind == IncidentKind.BROKER_DOWN and not one.before]
+    yield from (_gone(signs, one) for one in of_host if one not in crashed)
+    for run in in_runs(crashed, lambda run, one: one.started - (run[-1].ended or one.started) <= within):
+        told = [_gone(signs, one) for one in run]
+        if len(run) >= threshold("crashes"):
+            yield _again_and_again(signs, run, told)
+        else:
+            yield from told
+
+
+def _again_and_again(signs: Signs, run: Sequence[Outage], told: Sequence[Incident]) -> Incident:
+    """One incident for those of one broker, one soon after the other; what the worst of them cost is told."""
+    worst = max(told, key=lambda one: (len(one.effects), one.cost_ms))
+    lasted = max(((one.ended or signs.end) - one.started) / MILLISECOND_NS for one in run)
+    back = (
+        "has not come back since" if run[-1].ended is None else f"was back each time, after {duration(lasted)} at most"
+    )
+    return replace(
+        worst,
+        certainty=max((one.certainty for one in told), key=list(Certainty).index),
+        started=run[0].started,
+        ended=run[-1].ended,
+        headline=f"{signs.broker_words(run[0].host, run[0].started)} went away without notice {len(run)} times, from "
+        f"{clock(run[0].started)} to {clock(run[-1].started)}, and {back}{outcome(worst.effects)}",
+        evidence=tuple(chain.from_iterable(one.evidence for one in told)),
+        advice="Its process is started again, and ends again: see in the broker's log, and the host's (out of memory, "
+        "kill, disk), what ends it, before it is started once more.",
+        cost_ms=sum(one.cost_ms for one in told),
+        findings=frozenset().union(*(one.findings for one in told)),
+        rebalances=frozenset().union(*(one.rebalances for one in told)),
+    )
 
 
 def _still(signs: Signs, stalls: Sequence[Outage], slow: Sequence[SlowTime]) -> Iterator[Incident]:
@@ -172,7 +209,7 @@ def _course(signs: Signs, outage: Outage) -> str:
         what = f"could not be reached from {at} on"
     asked = signs.once(_asked_last).get(outage.host, outage.started)
     back = "has not come back"
-    if signs.end - asked > threshold("awaited") * SECOND_NS and outage.taken is None:
+    if signs.end - asked > threshold("awaited") * SECOND_NS and outage.taken is None and not outage.by_its_own:
         back = f"nobody tried it after {clock(asked)}"
     if outage.ended is not None:
         after = duration((outage.ended - outage.started) / MILLISECOND_NS)
@@ -203,6 +240,9 @@ def _seen_to_go(outage: Outage) -> Iterator[Weighed]:
     else:
         by_reset = f", {silence['reset']} of them by RST" if silence["reset"] else ""
         text = f"the last data of it; {counted(silence['ended'], 'connection')} with it ended{by_reset}"
+        if outage.by_its_own:
+            many = counted(silence["ended"], "connection")
+            text = f"its host closed all its connections to other brokers at once ({many}{by_reset}): its process ended"
         yield Weighed(text, None, outage.started, 0.6)
     if silence["refused"]:
         text = f"{counted(silence['refused'], 'connect')} to it refused: its host is there, and nobody listens"
@@ -347,6 +387,8 @@ def _cost(signs: Signs, outage: Outage) -> _Cost:
     effects += [*_of_leaders(signs, outage, from_it), *_of_coordinators(signs, outage, groups)]
     if rebalances:
         effects.append(Effect("rebalances", counted(len(rebalances), "rebalance"), len(rebalances)))
+    if not effects:
+        effects += _held_up(signs, outage)
     if not effects and (failed := silence["refused"] + silence["unanswered"]):  # nobody else took its place
         effects.append(
             Effect("connects", f"{counted(failed, 'connect')} to it failed in {duration(waited)}", failed, waited)
@@ -354,6 +396,13 @@ def _cost(signs: Signs, outage: Outage) -> _Cost:
     about = _spoke_with(signs, host) | {f"group {group}" for group in coordinated}
     findings = signs.findings_about(about, _EXPLAINED, begin, end)
     return _Cost(tuple(effects), float(waited), findings, rebalances)
+
+
+def _held_up(signs: Signs, outage: Outage) -> tuple[Effect, ...]:
+    """Writes that waited for a broker as for a replica, if any of them waited for long."""
+    until = waited_for_until(signs, outage) or outage.started + FOLLOWS_NS
+    writes = slow_brokers.held_up(signs, outage.started, min(until, signs.end))
+    return slow_brokers.of_writes(writes) if writes.longest >= threshold("long_answer") else ()
 
 
 def _moved_from(signs: Signs, outage: Outage, since: int, until: int) -> list[Row]:

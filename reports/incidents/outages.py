@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import accumulate
@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 from kafkascope.reports.columns.text import address, address_alone
 from kafkascope.reports.incidents.away import gone_before, is_left_out, is_off, missed
 from kafkascope.reports.incidents.blackouts import hides, hush
+from kafkascope.reports.incidents.departed import departed
 from kafkascope.reports.incidents.followers import unfetched
 from kafkascope.reports.incidents.incident import Weighed
 from kafkascope.reports.incidents.planned import changes_made
@@ -56,6 +57,7 @@ class Outage:
     back: Row | None = None  # the event that tells it, where nothing came from its address again
     before: bool = False  # it was gone when the capture began; started is when somebody missed it
     taken: Takeover | None = None  # by whom, if another broker answers at its address since
+    by_its_own: bool = False  # its own connections to other brokers tell it, and nobody else
     unfetched: int = 0  # for how long (ns) it did not ask other brokers for what it replicates, as it should have
 
     @property
@@ -113,6 +115,7 @@ def outages(signs: Signs) -> list[Outage]:
     found = [one for one in map(partial(_outage, signs), signs.silences) if one is not None]
     for silence in signs.once(gone_before):
         found.append(_with_return(signs, Outage(silence, silence["since"], silence["until"], True, [], before=True)))
+    found += _departed(signs, found)
     found = [one for one in found if one.before or not hides(signs, one.started, one.ended or signs.end)]
     found = _with_fetches(signs, _once(signs, sorted(found, key=lambda one: (one.started, one.host))))
     by_host: dict[str, list[Outage]] = defaultdict(list)
@@ -129,6 +132,19 @@ def outages(signs: Signs) -> list[Outage]:
             and not _unheard(signs, one, out_of_reach)
         )
     ]
+
+
+def _departed(signs: Signs, known: Sequence[Outage]) -> Iterator[Outage]:
+    """Those that only the broker's own connections tell."""
+    for silence in departed(signs):
+        since, until = silence["since"] - SECOND_NS, silence["since"] + SECOND_NS
+        if not any(
+            one.gone and one.host == silence["host"] and one.started <= until and since <= (one.ended or signs.end)
+            for one in known
+        ):
+            orderly = _announced(signs, silence)
+            one = Outage(silence, silence["since"], silence["until"], True, orderly, by_its_own=True)
+            yield _with_return(signs, one)
 
 
 def _outage(signs: Signs, silence: Row) -> Outage | None:

@@ -1,0 +1,67 @@
+"""Brokers that nobody asked for anything as they went away: by their own connections, which ended all at once.
+
+A broker that leads nothing has no clients, so nothing is due of it, and nobody tries it again. But it fetches from
+other brokers, and tells a controller that it is there; when its process ends, its kernel closes these connections.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+
+import pyarrow.compute as pc
+
+from kafkascope.reports.columns.text import address
+from kafkascope.reports.incidents.followers import follower
+from kafkascope.reports.incidents.runs import in_runs
+from kafkascope.reports.incidents.signs import Row, Signs
+from kafkascope.reports.vocabulary.broker_client_ids import OF_NODES, follower_node, quorum_node
+from kafkascope.reports.vocabulary.tables import SILENCES
+from kafkascope.reports.vocabulary.thresholds import threshold
+from kafkascope.sniffer.units import MILLISECOND_NS, SECOND_NS
+
+_AT_ONCE_NS = SECOND_NS  # connections of a process that ends; one that is started anew takes longer to open some
+
+
+def departed(signs: Signs) -> list[Row]:
+    """Silences, as the table has them, of brokers whose connections to others all ended by themselves at one moment.
+
+    To two others at least, so that it was not one of these that went. They end with the first connection that is
+    opened again.
+    """
+    of_brokers: dict[tuple[str, str], list[Row]] = defaultdict(list)
+    for row in signs.connections(pc.match_substring_regex(pc.field("client_id"), OF_NODES)):
+        if node := follower_node(row["client_id"]) or quorum_node(row["client_id"]):
+            of_brokers[row["client"], node].append(row)
+    return [silence for rows in of_brokers.values() for silence in _silences(signs, rows)]
+
+
+def _silences(signs: Signs, rows: Sequence[Row]) -> Iterator[Row]:
+    """Those of one broker, by all its connections."""
+    by_itself = [row for row in rows if row["closed"] is not None and row["closed_by"] == "client"]
+    in_order = sorted(by_itself, key=lambda row: (row["closed"], row["connection"]))
+    for run in in_runs(in_order, lambda run, row: row["closed"] - run[0]["closed"] <= _AT_ONCE_NS):
+        fetched = next((row for row in run if follower_node(row["client_id"])), None)
+        first, last = run[0]["closed"], run[-1]["closed"]
+        others = {(row["broker"], row["broker_port"]) for row in run}
+        goes_on = any((row["opened"] or 0) <= last and (row["closed"] or signs.end) > last for row in rows)
+        if fetched is None or len(others) <= 1 or goes_on:
+            continue
+        back = min((row for row in rows if (row["opened"] or 0) > last), key=lambda row: row["opened"], default=None)
+        until = signs.end if back is None else back["opened"]
+        if until - last >= (_AT_ONCE_NS if back is not None else threshold("awaited") * SECOND_NS):
+            leader = signs.where(address(fetched["broker"], fetched["broker_port"]))
+            yield dict.fromkeys(SILENCES.names, 0) | {
+                "host": follower(signs, fetched["client"], fetched["client_id"], leader, first),
+                "since": first,
+                "until": back and back["opened"],
+                "duration_ms": (until - first) / MILLISECOND_NS,
+                "waiting_clients": [],
+                "ended": len(run),
+                "reset": sum(row["how_closed"] == "rst" for row in run),
+                "first_packet": None,
+                "first_failed": None,
+                "failed_packet": None,
+                "back_connection": back and back["connection"],
+                "back_by": back and "as_client",
+            }

@@ -1,0 +1,100 @@
+"""Brokers that went away while nobody asked for them."""
+
+from __future__ import annotations
+
+from itertools import chain
+from typing import Any
+
+import pytest
+
+from kafkascope.reports.vocabulary.thresholds import threshold
+from tests.reports.incidents.tables_of import (
+    B1,
+    B2,
+    GONE,
+    LASTS,
+    Row,
+    connection,
+    event,
+    found,
+    listed,
+    names,
+    seconds,
+    silence,
+)
+
+B3 = "10.0.0.3"
+BROKERS = [listed(1, B1), listed(2, B2), listed(3, B3)]
+
+
+def of_broker(opened: float | None, closed: float | None, number: int = 1, **given: Any) -> list[Row]:
+    """What broker 3 has open: it fetches from the others, and tells the controller beside broker 1 that it is there."""
+    known: Row = {"opened": opened, "closed": closed, "how_closed": "open" if closed is None else "fin"} | given
+    return [
+        connection(number, B3, B1, "broker-3-fetcher-0", **known),
+        connection(number + 1, B3, B2, "broker-3-fetcher-0", **known),
+        connection(number + 2, B3, B1, "3", broker_port=9093, **known),
+    ]
+
+
+def gone(*rows: list[Row], **tables: Any) -> list[Any]:
+    return found(connections=[*chain.from_iterable(rows)], **{"cluster_events": BROKERS} | tables)
+
+
+def test_a_broker_that_nobody_asks_is_gone_when_all_its_own_connections_end() -> None:
+    (one,) = gone(of_broker(None, 100))
+    assert (one.kind, one.severity, one.certainty, one.ended) == ("broker_down", "critical", "likely", None)
+    assert names(one)[0] == "3"
+    assert seconds(one.started) == 100
+    assert "went away without notice" in one.headline
+    assert one.headline.endswith("and has not come back")
+    assert one.evidence[0].text == (
+        "its host closed all its connections to other brokers at once (3 connections): its process ended"
+    )
+
+
+def test_it_is_back_when_it_opens_others() -> None:
+    (one,) = gone(of_broker(None, 100), of_broker(108, None, 11))
+    assert (seconds(one.started), seconds(one.ended)) == (100, 108)
+    assert one.headline.endswith("and was back after 8.0 s")
+
+
+def test_one_that_said_that_it_goes_was_shut_down() -> None:
+    asked = event("shutdown_announced", 99, node_id=3)
+    (one,) = gone(of_broker(None, 100), of_broker(108, None, 11), cluster_events=[*BROKERS, asked])
+    assert (one.kind, one.severity) == ("broker_restarted", "info")
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        [of_broker(None, 100 + 2 * place)[place] for place in range(3)],  # not at once
+        of_broker(None, 100)[:2] + of_broker(None, None)[2:],  # it goes on
+        of_broker(None, 100, closed_by="broker"),  # the others ended them
+        of_broker(None, 100)[:1],  # it may have been the other one that went
+        of_broker(None, 100)[2:],  # a client that is called 3
+        of_broker(None, 100) + of_broker(100.9, None, 11),  # no process is started so soon
+        of_broker(None, LASTS - threshold("awaited") + 0.1),  # what ends as the capture does
+    ],
+)
+def test_connections_that_end_otherwise_say_nothing(rows: list[Row]) -> None:
+    assert gone(rows) == []
+
+
+def test_where_clients_missed_it_too_it_is_told_once() -> None:
+    missed = silence(B3, 100.3, None, refused=5, first_failed=101, **GONE)
+    (one,) = gone(of_broker(None, 100), silences=[missed])
+    assert (seconds(one.started), one.certainty) == (100.3, "certain")
+
+
+@pytest.mark.parametrize("often", [2, 3])
+def test_one_that_goes_away_again_and_again(often: int) -> None:
+    lives = [of_broker(10.0 + 20 * life, 20.0 + 20 * life, 10 * (life + 1)) for life in range(often)]
+    told = gone(*lives, of_broker(10.0 + 20 * often, None, 90))
+    assert len(told) == (1 if often == threshold("crashes") else often)
+    one = told[0]
+    if often == threshold("crashes"):
+        assert "went away without notice 3 times, from" in one.headline
+        assert one.headline.endswith("and was back each time, after 10.0 s at most")
+        assert (seconds(one.started), seconds(one.ended)) == (20, 70)
+        assert one.cost_ms == 3 * 10_000
