@@ -53,12 +53,12 @@ class Fate:
     kind: IncidentKind
     evidence: tuple[Weighed, ...]
     settled: bool
-    ended: int | None = None  # when its process did, or when it was heard last; None: the capture does not show it
+    ended: int | None = None  # when its process did, or when it was heard last; None: it was its last word
     closed: bool = False  # its client was closed, so the process did not die
 
     def at(self, loss: Loss) -> int:
         """When it befell a member: when its process ended, or when it was heard last, on whatever connection."""
-        return loss.since if self.ended is None else max(self.ended, loss.since)
+        return loss.since if self.ended is None else self.ended
 
 
 def fates(signs: Signs, losses: Sequence[Loss], of_brokers: Sequence[Outage]) -> list[Fate]:
@@ -75,9 +75,12 @@ def fates(signs: Signs, losses: Sequence[Loss], of_brokers: Sequence[Outage]) ->
 
 
 def _whereabouts(loss: Loss) -> Whereabouts:
-    """From its last word until it must be back, to be the same process still."""
+    """From before its last word until it must be back, to be the same process still.
+
+    A session begins anew with the answer to a JoinGroup, for which a member that died meanwhile waited.
+    """
     names = frozenset() if loss.client_id is None else frozenset({loss.client_id})
-    return Whereabouts(loss.host or "", names, loss.since - SECOND_NS, loss.expelled + _back_within())
+    return Whereabouts(loss.host or "", names, loss.since - _back_within(), loss.expelled + _back_within())
 
 
 def _back_within() -> int:
@@ -142,14 +145,35 @@ def _closed(
     )
     spoke = Weighed("its last word to the group", None, loss.since, 0.4)
     seen = spoke, Weighed(text, closed["connection"], closed["closed"], 0.9)
+    died = _died(loss, left, closed["closed"])
     ended = [sessions[row["connection"]] for row in by_itself if row["connection"] in sessions]
     orderly = [(at, packet) for at, packet in ended if loss.since <= at < loss.expelled]
     if not orderly:
-        return Fate(IncidentKind.CLIENT_DIED, seen, True, closed["closed"])
+        return Fate(IncidentKind.CLIENT_DIED, seen, True, died)
     text = "it ended its fetch sessions, as a client does that is closed, and none that is killed"
     at, packet = min(orderly)
     evidence = *seen, Weighed(text, packet, at, 0.8)
-    return Fate(IncidentKind.CLIENT_DIED, evidence, True, closed["closed"], closed=True)
+    return Fate(IncidentKind.CLIENT_DIED, evidence, True, died, closed=True)
+
+
+def _died(loss: Loss, left: Traces, closed: int) -> int:
+    """When a process ended that closed a connection at a time.
+
+    One on which it waited may be reset much later, as the broker answers: then it ended when it closed all others.
+    """
+    mine = left.connections.values()
+    data = [
+        at
+        for life in left.sent(loss.since - _back_within(), closed)
+        if life.row["connection"] in left.connections
+        for at in life.tenths("payload_in")
+        if at <= closed
+    ]
+    for at in sorted(row["closed"] for row in mine if row["closed"] is not None and row["closed_by"] == "client"):
+        later = [row for row in mine if (row["opened"] or 0) <= at and (row["closed"] or closed) > at + SECOND_NS]
+        if data and max(data) <= at < closed and [row["how_closed"] for row in later] == ["rst"]:
+            return int(at)
+    return max(closed, loss.since)
 
 
 def _silent(loss: Loss, left: Traces) -> Fate:

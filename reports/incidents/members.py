@@ -299,7 +299,13 @@ def _lost(signs: Signs, run: _Run) -> Incident:
         started=min(times),
         ended=over,
         headline=f"{who} {what} {course.when}, and {were} taken out of {named('group', groups)}"
-        + (_silence_and_return(first, back, names) if course.at_once else ", and came back" if restarted else "")
+        + (
+            _silence_and_return(first, min(times), back, names)
+            if course.at_once
+            else ", and came back"
+            if restarted
+            else ""
+        )
         + outcome(effects),
         evidence=evidence,
         advice=advice,
@@ -368,9 +374,9 @@ def _apart(of_run: Sequence[Loss]) -> int:
     return len([*in_runs(sorted(loss.since for loss in of_run), lambda run, since: since - run[-1] <= apart)])
 
 
-def _silence_and_return(first: Loss, back: Sequence[Row], names: Sequence[str]) -> str:
-    """How long a member was silent before it was taken out, and who came back when."""
-    lasted = duration((first.expelled - first.since) / MILLISECOND_NS)
+def _silence_and_return(first: Loss, ended: int, back: Sequence[Row], names: Sequence[str]) -> str:
+    """How long a member was silent before it was taken out, and who came back when; ended is when its process was."""
+    lasted = duration((first.expelled - min(first.since, ended)) / MILLISECOND_NS)
     silent = f" after {lasted} of silence" if first.last_word else ""
     if not back:
         return silent

@@ -213,6 +213,26 @@ def test_it_befell_a_member_when_it_was_heard_last_on_whatever_connection(
     assert (one.kind, seconds(one.started)) == (kind, befell)
 
 
+@pytest.mark.parametrize(
+    ("others", "died"),
+    [
+        ((22.5, 22.6), 22.5),
+        ((22.5, 24), 24),  # it closed one, as clients do with what is idle, and had another
+        ((22.5, 31), 30),
+        ((21, 22.6), 22.6),  # it said something since
+    ],
+)
+def test_one_that_dies_as_it_waits_for_a_rebalance_died_when_it_closed_what_else_it_had(
+    others: tuple[float, float], died: float
+) -> None:
+    """It is answered after 30 s: a session begins with that, and its host resets the connection."""
+    waits = connection(1, opened=1, closed=30, how_closed="rst", reset_by="client")
+    ended = [connection(n, opened=2, closed=time, how_closed="fin") for n, time in enumerate(others, 2)]
+    (one,) = lost(connections=[waits, *ended], tcp_health=[health(1, "client", [22], [22])])
+    assert (one.kind, seconds(one.started)) == ("client_died", died)
+    assert f"after {40 - died:.1f} s of silence" in one.headline
+
+
 def test_what_brokers_or_others_on_the_host_close_is_no_end_of_it() -> None:
     for row in (
         connection(1, opened=1, closed=35, how_closed="rst", reset_by="broker"),
