@@ -47,6 +47,23 @@ def refused(signs: Signs, names: Collection[str], hosts: Collection[str]) -> tup
     return whom + (f"; {reason}" if reason else ""), advice
 
 
+def failures(signs: Signs) -> dict[tuple[str, str], list[int]]:
+    """When clients, by address and client id, were refused as they authenticated."""
+    failed = (pc.field("api") == "SaslAuthenticate") & (pc.field("error") != Error.NONE)
+    rows = [
+        row
+        for batch in signs.batches("exchanges", ("connection", "client_id", "requested"), failed)
+        for row in batch.to_pylist()
+        if row["client_id"]
+    ]
+    connections = signs.connections_by_number(sorted({row["connection"] for row in rows}))
+    found: dict[tuple[str, str], list[int]] = defaultdict(list)
+    for row in rows:
+        if (connection := connections.get(row["connection"])) is not None:
+            found[connection["client"], row["client_id"]].append(row["requested"])
+    return found
+
+
 def _tries(signs: Signs, names: Collection[str], hosts: Collection[str]) -> Iterator[Refused]:
     """What was refused of these clients, in the order of exchanges."""
     failed = pc.field("api").isin(["SaslHandshake", "SaslAuthenticate"]) & (pc.field("error") != Error.NONE)

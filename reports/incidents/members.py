@@ -12,6 +12,7 @@ from kafkascope.reports.columns.name_lists import listed, named
 from kafkascope.reports.columns.words import clock, duration
 from kafkascope.reports.incidents.blackouts import hides
 from kafkascope.reports.incidents.costs import of_rebalances
+from kafkascope.reports.incidents.credentials import failures
 from kafkascope.reports.incidents.fates import (
     ADVICE_OPEN,
     OPEN,
@@ -86,10 +87,14 @@ def _with_fates(signs: Signs) -> Iterator[tuple[Loss, Fate]]:
 
 
 def tries_on(signs: Signs, loss: Loss, fate: Fate) -> bool:
-    """Whether a client asked on for a topic that was deleted (kafkajs, which sends no heartbeat then): it lives."""
-    asked = signs.once(asked_for_the_gone).get((loss.host or "", loss.client_id or ""), ())
+    """Whether a client lives, and cannot speak to its group.
+
+    It asked on for a topic that was deleted (kafkajs, which sends no heartbeat then), or authenticates in vain.
+    """
+    who = loss.host or "", loss.client_id or ""
     since = fate.at(loss) if fate.kind == IncidentKind.CLIENT_DIED else loss.since
-    return any(since < at < loss.expelled for at in asked)
+    told = (signs.once(asked_for_the_gone), signs.once(failures))
+    return any(since < at < loss.expelled for of_clients in told for at in of_clients.get(who, ()))
 
 
 def may_have_spoken(signs: Signs, loss: Loss) -> bool:

@@ -140,6 +140,18 @@ def test_a_static_member_whose_place_a_process_elsewhere_takes_is_not_missed(giv
     assert bool(found(**tables(C1, static, group_events=[replaced]))) == told
 
 
+@pytest.mark.parametrize(
+    ("number", "error_", "told"), [(3, "SASL_AUTHENTICATION_FAILED", 0), (3, "NONE", 1), (1, "", 1)]
+)
+def test_who_authenticates_in_vain_has_not_ended(number: int, error_: str, told: int) -> None:
+    """Its credentials were taken away while it ran: it opens one connection after the other."""
+    given = tables()
+    given["connections"] += [connection(3, H2, client_id="c2", opened=LAST + 5)]
+    tries = exchange(9, "SaslAuthenticate", LAST + 5, LAST + 5.1, connection=number, client_id="c2", error=error_)
+    given["exchanges"] += [tries]
+    assert len([one for one in found(**given) if one.kind == "client_died"]) == told
+
+
 @pytest.mark.parametrize("deleted", [True, False])
 def test_who_asks_on_for_a_topic_that_was_deleted_is_not_missed(deleted: bool) -> None:
     """kafkajs sends no heartbeat meanwhile."""

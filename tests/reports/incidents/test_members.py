@@ -686,6 +686,15 @@ def test_who_asks_on_for_a_topic_that_was_deleted_is_not_lost(
     assert [one.kind for one in incidents if one.kind.startswith("client_")] == told
 
 
+@pytest.mark.parametrize(("asked", "told"), [(36, []), (30.5, ["client_died"]), (40, ["client_died"])])
+def test_who_authenticates_in_vain_until_it_is_taken_out_has_not_died(asked: float, told: list[str]) -> None:
+    ended = LIVES | {"closed": at(31), "how_closed": "fin", "closed_by": "client"}
+    refused = {"connection": 3, "error": "SASL_AUTHENTICATION_FAILED"}
+    tries = exchange(9, "SaslAuthenticate", asked, asked + 0.1, **refused)
+    incidents = lost(connections=[ended, connection(3, opened=30.4)], exchanges=[tries])
+    assert [one.kind for one in incidents if one.kind.startswith("client_")] == told
+
+
 def test_what_a_member_does_when_it_is_back_is_not_of_its_loss() -> None:
     back = [rebalance("member_joined", 6 + n, 45 + 10 * n, trigger_client_id="c1") for n in range(2)]
     (one,) = lost(LOST, *back)
