@@ -53,6 +53,8 @@ class Beginning:
 def stuck(signs: Signs) -> Iterator[Incident]:
     """Members that are sent the same records again and again: one cannot be processed, and is tried without end.
 
+    A client that reads ahead (librdkafka) asks for others between two tries: then it does not commit.
+
     Who waits at the end of what is committed, as for a transaction, is sent nothing; and after each rebalance members
     read again from what is committed.
     """
@@ -60,7 +62,7 @@ def stuck(signs: Signs) -> Iterator[Incident]:
     again: dict[tuple[str, str, str], list[Row]] = defaultdict(list)
     for row in signs.rows("rereads", where=pc.field("times") >= times):
         again[row["group_id"], row["topic"], row["client_id"] or "?"].append(row)
-    findings = [row for row in signs.findings if row["kind"] == "consumer_stuck"]
+    findings = [row for row in signs.findings if row["kind"] in ("consumer_stuck", "commits_stopped")]
     for (group, topic, name), rows in sorted(again.items()):
         until = max(
             (

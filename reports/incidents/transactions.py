@@ -16,6 +16,7 @@ from kafkascope.reports.columns.arrow import moment
 from kafkascope.reports.columns.name_lists import in_words
 from kafkascope.reports.columns.words import clock, duration
 from kafkascope.reports.incidents.incident import Effect, Incident, Weighed, every
+from kafkascope.reports.incidents.runs import in_runs
 from kafkascope.reports.incidents.signs import MOST_ROWS, Row, Signs, between
 from kafkascope.reports.vocabulary.finding_kinds import Severity
 from kafkascope.reports.vocabulary.incident_kinds import IncidentKind, Role
@@ -115,6 +116,17 @@ class Overdue(NamedTuple):
         """From when to when it was open, for its producer."""
         return self.first["requested"], self.end["answered"] or self.end["requested"]
 
+    @property
+    def lasted_ms(self) -> float:
+        """For how long that was."""
+        since, until = self.time
+        return (until - since) / MILLISECOND_NS
+
+    @property
+    def is_sure(self) -> bool:
+        """Whether the coordinator said that there is no transaction; else another producer may have fenced this one."""
+        return bool(self.end["api"] == "EndTxn" and self.end["error"] == Error.INVALID_TXN_STATE)
+
 
 def _times(found: Sequence[Held]) -> list[list[Held]]:
     """What overlaps in time together: a producer has one transaction after the other."""
@@ -185,9 +197,17 @@ def _findings(signs: Signs, found: Sequence[Held], since: int, until: int) -> fr
 
 
 def overdue(signs: Signs) -> Iterator[Incident]:
-    """Transactions with which a producer wanted to go on when the coordinator had aborted them for their age."""
-    for one in signs.once(_overdues):
-        yield _overdue(signs, one, _held_by(signs, one))
+    """Transactions with which a producer wanted to go on when the coordinator had aborted them for their age.
+
+    Those of one transactional id, one soon after the other, are one incident.
+    """
+    by_producer: dict[tuple[str, str], list[Overdue]] = defaultdict(list)
+    for one in sorted(signs.once(_overdues), key=lambda one: one.time):
+        by_producer[one.client_id, one.name].append(one)
+    apart = threshold("one_trouble") * SECOND_NS
+    for _, found in sorted(by_producer.items()):
+        for run in in_runs(found, lambda run, one: one.time[0] - run[-1].time[1] <= apart):
+            yield _overdue(signs, run)
 
 
 def _held_by(signs: Signs, one: Overdue) -> list[Held]:
@@ -280,38 +300,46 @@ def requests_of(signs: Signs, where: pc.Expression) -> list[Row]:
     return sorted(found, key=lambda row: (row["requested"], row["request_packet"]))
 
 
-def _overdue(signs: Signs, one: Overdue, held: Sequence[Held]) -> Incident:
-    client_id, name, first, end, timeout_ms = one
-    since, until = one.time
-    lasted = (until - since) / MILLISECOND_NS
-    times = [(one.last - one.first) / MILLISECOND_NS for one in held]
-    sure = end["api"] == "EndTxn" and end["error"] == Error.INVALID_TXN_STATE
-    what = "the commit" if end["api"] == "EndTxn" else "what it sent next"
-    told = f"{end['api']} answered {end['error']}: there was nothing to {'end' if sure else 'go on with'} any more"
-    evidence = [
-        Weighed("the first request of the transaction", first["request_packet"], since, 0.7),
-        Weighed(told, end["request_packet"], until, 0.95 if sure else 0.8),
-    ]
-    if not sure:
-        text = "another process with its transactional id: none in the capture asked for it meanwhile"
-        evidence.append(Weighed(text, None, None, 0.2, True))
+def _overdue(signs: Signs, run: Sequence[Overdue]) -> Incident:
+    """Transactions of one producer, one after the other."""
+    since, until = run[0].time[0], run[-1].time[1]
+    client_id, name, timeout = run[0].client_id, run[0].name, duration(run[0].timeout_ms)
+    held = [_held_by(signs, one) for one in run]
+    times = [(one.last - one.first) / MILLISECOND_NS for of_one in held for one in of_one]
+    longest = duration(max(one.lasted_ms for one in run))
+    how = f"for {longest} from {clock(since)} on"
+    if len(run) > 1:
+        how = f"in time, {len(run)} times from {clock(since)} to {clock(until)}, the longest for {longest}"
+    it = "it" if len(run) == 1 else "it each time"
+    what = "the commit" if all(one.end["api"] == "EndTxn" for one in run) else "what it sent next"
     return Incident(
         kind=IncidentKind.HUNG_TRANSACTION,
         severity=Severity.CRITICAL,
-        certainty=Certainty.CERTAIN if sure else Certainty.LIKELY,
+        certainty=Certainty.CERTAIN if all(one.is_sure for one in run) else Certainty.LIKELY,
         subjects=tuple(signs.clients([client_id])),
         started=since,
         ended=until,
-        headline=f"{client_id} did not end transaction {name} for {duration(lasted)} from {clock(since)} on; its "
-        f"timeout is {duration(timeout_ms)}, so the coordinator aborted it, and {what} was refused",
-        evidence=tuple(evidence),
+        headline=f"{client_id} did not end transaction {name} {how}; its timeout is {timeout}, so the coordinator "
+        f"aborted {it}, and {what} was refused",
+        evidence=tuple(seen for one in run for seen in _seen_overdue(one)),
         advice=_ADVICE_HUNG,
-        # Where nobody is seen to wait, it is the time for which the transaction was open for certain.
-        cost_ms=sum(times) or float(timeout_ms),
-        effects=(_held_back(held, max(times), "at least "),) if times else (),
-        findings=_findings(signs, held, since, until)
+        # Where nobody is seen to wait, it is the time for which the transactions were open for certain.
+        cost_ms=sum(times) or float(sum(one.timeout_ms for one in run)),
+        effects=(_held_back([*chain.from_iterable(held)], max(times), "at least "),) if times else (),
+        findings=_findings(signs, [*chain.from_iterable(held)], since, until)
         | signs.explained(("error_loop",), since, until, clients=[client_id]),
     )
+
+
+def _seen_overdue(one: Overdue) -> Iterator[Weighed]:
+    first, end = one.first, one.end
+    of_it = "end" if one.is_sure else "go on with"
+    told = f"{end['api']} answered {end['error']}: there was nothing to {of_it} any more"
+    yield Weighed("the first request of the transaction", first["request_packet"], one.time[0], 0.7)
+    yield Weighed(told, end["request_packet"], one.time[1], 0.95 if one.is_sure else 0.8)
+    if not one.is_sure:
+        text = "another process with its transactional id: none in the capture asked for it meanwhile"
+        yield Weighed(text, None, None, 0.2, True)
 
 
 def _producer(signs: Signs, topic: str, partition: int, offset: int) -> tuple[int | None, str | None]:

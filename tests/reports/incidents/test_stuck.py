@@ -62,6 +62,12 @@ def test_a_member_that_is_sent_the_same_records_again_and_again() -> None:
     assert only(rereads=[again(50)], findings=[STUCK | {"until": at(296)}], **tables).ended is None
 
 
+def test_a_client_that_reads_ahead_between_two_tries_is_stuck_where_it_does_not_commit() -> None:
+    stopped = STUCK | {"kind": "commits_stopped", "id": "commits_stopped group shop"}
+    one = only(rereads=[again(50)], findings=[stopped], connections=[CLIENT])
+    assert (one.kind, one.findings) == ("consumer_stuck", {stopped["id"]})
+
+
 def test_what_is_read_again_after_each_rebalance_is_no_record_that_is_in_the_way() -> None:
     storm = [rebalance("member_joined", n, 20 + n) for n in range(6)]
     for times, told in ((11, 0), (12, 1)):

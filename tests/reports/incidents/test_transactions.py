@@ -9,6 +9,7 @@ import pytest
 from kafkascope.reports.columns.words import duration
 from kafkascope.reports.vocabulary.thresholds import threshold
 from tests.reports.incidents.tables_of import (
+    SECOND,
     H2,
     Row,
     at,
@@ -118,6 +119,20 @@ def test_what_comes_when_the_coordinator_had_aborted_is_refused_as_of_an_older_e
         what = "the commit" if last["api"] == "EndTxn" else "what it sent next"
         assert incidents[0].headline.endswith(f"so the coordinator aborted it, and {what} was refused")
         assert incidents[0].evidence[2].rejected
+
+
+@pytest.mark.parametrize(("later", "incidents"), [(90, 1), (110, 2)])
+def test_one_that_is_overdue_again_within_a_minute_is_one_incident(later: float, incidents: int) -> None:
+    rows = transaction(40)
+    again = [one | {"number": one["number"] + 4, "requested": one["requested"] + later * SECOND} for one in rows]
+    again = [one | {"answered": one["answered"] + later * SECOND} for one in again]
+    told = found(exchanges=[*rows, *again], error_histogram=[REFUSED])
+    assert len(told) == incidents
+    if incidents == 1:
+        assert "c1 did not end transaction tx in time, 2 times from " in told[0].headline
+        assert "the longest for 30.1 s; its timeout is 30.0 s, so the coordinator aborted it each" in told[0].headline
+        assert (seconds(told[0].started), seconds(told[0].ended), told[0].cost_ms) == (10, 130.1, 60_000)
+        assert len(told[0].evidence) == 4
 
 
 @pytest.mark.parametrize(("time", "told"), [(3, True), (20, False)])
