@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -19,6 +19,7 @@ from kafkascope.reports.incidents.incident import Effect, Incident, Subject, Wei
 from kafkascope.reports.incidents.outages import outages
 from kafkascope.reports.incidents.restarts import loops
 from kafkascope.reports.incidents.signs import Row, Signs
+from kafkascope.reports.vocabulary.events import EventKind
 from kafkascope.reports.vocabulary.finding_kinds import Severity
 from kafkascope.reports.vocabulary.incident_kinds import IncidentKind, Role
 from kafkascope.reports.vocabulary.thresholds import threshold
@@ -35,6 +36,7 @@ _ADVICE = (
 _ALLOWS = r'"(?:maxWaitMs|timeoutMs)": (?P<ms>\d{1,9})\b'  # of Fetch, and of Produce
 _AT_ONCE_NS = 50 * MILLISECOND_NS  # the RST by which a closed socket meets an answer
 _FOLLOW = frozenset({Trigger.TOPIC_PARTITIONS_CHANGED, Trigger.LEADER_REJOINED, Trigger.MEMBER_REJOINED})
+_REBALANCES = frozenset({EventKind.HEARTBEAT_REFUSED, EventKind.JOINED, EventKind.SYNCED})
 _EXPLAINED = (
     "connection_churn",
     "api_versions_storm",
@@ -73,7 +75,7 @@ def found(signs: Signs) -> list[Impatient]:
     """All of them, by client; but for names under which processes are started again and again, beside others.
 
     Nor brokers, which ask each other with timeouts of their own; and no request that a broker did not answer while it
-    stood still, or was away: that is the trouble then.
+    stood still, or was away: that is the trouble then. Nor who drops fetches only as it rebalances (franz-go).
     """
     where = (pc.field("protocol") == "kafka") & pc.field("client_id").is_valid()
     reset = where & (pc.field("reset_by") == "client") & pc.field("opened").is_valid() & pc.field("closed").is_valid()
@@ -91,11 +93,12 @@ def found(signs: Signs) -> list[Impatient]:
     all_of: dict[tuple[str, str], list[Row]] = defaultdict(list)
     for row in signs.rows("connections", _OF_CONNECTIONS, where & names):
         all_of[row["client"], row["client_id"]].append(row)
+    rebalanced = _rebalanced(signs, names)
     made = []
     for who, rows in sorted(often.items()):
         life = _History(all_of[who])
         given_up: list[GivenUp] = []
-        places = set[str]()
+        places, apart = set[str](), 0
         for row in rows:
             exchange = last.get(row["connection"])
             if exchange is None or _is_explained(signs, row, exchange):
@@ -103,7 +106,8 @@ def found(signs: Signs) -> list[Impatient]:
             if (until := life.gave_up(row, exchange)) is not None:
                 given_up.append(GivenUp(exchange, until))
                 places.add(address(row["broker"], row["broker_port"]))
-        if len(given_up) >= threshold("gives_up"):
+                apart += not _within(rebalanced.get(who, ()), exchange["requested"], until)
+        if apart >= threshold("gives_up"):
             given_up.sort(key=lambda one: (one.exchange["requested"], one.exchange["connection"]))
             made.append(Impatient(who[1], who[0], sorted(places), given_up))
     return made
@@ -122,6 +126,21 @@ def _is_explained(signs: Signs, connection: Row, exchange: Row) -> bool:
     """Whether the broker answered nobody when a request came."""
     of_broker = (one for one in signs.once(outages) if one.address == connection["broker"])
     return any(one.covers(exchange["requested"], signs.end) for one in of_broker)
+
+
+def _rebalanced(signs: Signs, names: pc.Expression) -> dict[tuple[str, str], list[int]]:
+    """When some clients were told of a rebalance, joined, or had their assignment, in order."""
+    found: dict[tuple[str, str], list[int]] = defaultdict(list)
+    where = names & pc.field("event").isin(sorted(_REBALANCES))
+    for row in signs.rows("group_events", ("client", "client_id", "at"), where):
+        found[row["client"], row["client_id"]].append(row["at"])
+    return {who: sorted(times) for who, times in found.items()}
+
+
+def _within(times: Sequence[int], since: int, until: int) -> bool:
+    """Whether one of these times lies in a time, or just beside it."""
+    place = bisect_left(times, since - _AT_ONCE_NS)
+    return place < len(times) and times[place] <= until + _AT_ONCE_NS
 
 
 class _History:

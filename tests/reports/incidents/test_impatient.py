@@ -104,6 +104,25 @@ def test_who_gives_up(made: tuple[list[Row], list[Row]], beside: list[Row], told
     assert [one.kind for one in incidents] == ["timeout_too_short"] * told
 
 
+@pytest.mark.parametrize(
+    ("event", "given", "told"),
+    [
+        ("synced", {}, 0),
+        ("heartbeat_refused", {}, 0),
+        ("left", {}, 1),
+        ("synced", {"client": H2}, 1),
+        ("synced", {"client_id": "c2"}, 1),
+    ],
+)
+def test_what_is_dropped_as_its_partitions_change_hands_was_not_too_slow(event: str, given: Row, told: int) -> None:
+    """franz-go closes the connection of a fetch when its partitions are taken away."""
+    connections, exchanges = given_up()
+    who = {"client": H1, "client_id": "c1"} | given
+    events = [group_event(event, 10.05 + 0.8 * n, **who) for n in range(TIMES)]
+    incidents = found(connections=[STAYS, *connections], exchanges=exchanges, group_events=events)
+    assert sum(one.kind == "timeout_too_short" for one in incidents) == told
+
+
 def test_connections_to_other_brokers_are_no_second_try() -> None:
     connections, exchanges = given_up()
     elsewhere = [one | {"broker": f"10.0.0.{20 + one['connection']}"} for one in connections]

@@ -9,8 +9,8 @@ import pytest
 from kafkascope.reports.columns.words import duration
 from kafkascope.reports.vocabulary.thresholds import threshold
 from tests.reports.incidents.tables_of import (
-    SECOND,
     H2,
+    SECOND,
     Row,
     at,
     connection,
