@@ -161,7 +161,7 @@ def _told(signs: Signs, one: Told, names: Sequence[str], found: Sequence[Row]) -
         ),
         started=since,
         ended=until if until == last else None,
-        headline=f"{who}, {clock(since)} to {clock(until)}: {'' if len(names) == 1 else 'the worst: '}{what}"
+        headline=f"{who}, {_times(since, until)}: {'' if len(names) == 1 else 'the worst: '}{what}"
         + (f" ({beside.words})" if beside.words else "")
         + in_words(costs),
         evidence=(
@@ -183,6 +183,11 @@ def _told(signs: Signs, one: Told, names: Sequence[str], found: Sequence[Row]) -
         | beside.findings,
         rebalances=held.rebalances,
     )
+
+
+def _times(since: int, until: int) -> str:
+    begin, end = clock(since), clock(until)
+    return f"at {begin}" if begin == end else f"{begin} to {end}"
 
 
 def _in_midst(title: str) -> str:

@@ -54,6 +54,7 @@ _WHERE = (
     & pc.field("part").isin([SLOW, BROKER, APPLICATION])
     & pc.field("api").isin([*_READS, *_OF_REPLICAS, "Produce"])
 )
+_BESIDE_NS = 2 * SECOND_NS  # a broker that is slow is so again and again
 # What is sent again holds up what stands behind it on its connection, and each time for twice as long.
 _BEHIND_LOSS, _BEFORE_NS = 100, 10 * SECOND_NS
 _KEYS = ["part", "api", "acks", "broker", "client", "client_id", "from", "width_ms"]
@@ -249,16 +250,15 @@ def _sum(tallies: Iterable[Tally]) -> Tally:
 
 
 def _edges(signs: Signs, width: int, runs: Sequence[_Run]) -> list[tuple[int, int]]:
-    """When the first request of each run, or beside it, was made that took long, and the last was answered.
+    """When the first request of each run was made that took long, and the last was answered.
 
-    Of those to its broker, or to any; where there is none, when its spans begin and end. Tables are read for all runs
-    at once.
+    Of those to its broker, or to any; where there is none, when its spans begin and end. What took long just before or
+    behind its spans is of it. Tables are read for all runs at once.
     """
     if not runs:
         return []
     since = np.array([run[0] - width for _, run in runs], np.int64)
     until = np.array([min(run[-1] + 2 * width, signs.end) for _, run in runs], np.int64)
-    edges = [(run[0], min(run[-1] + width, signs.end)) for _, run in runs]
     where = (
         pc.field("api").isin([*(api for api in _READS if api != "Fetch"), *_OF_REPLICAS, "Produce"])
         & (pc.field("latency_ms") >= threshold("slow_answer"))
@@ -266,7 +266,7 @@ def _edges(signs: Signs, width: int, runs: Sequence[_Run]) -> list[tuple[int, in
         & (pc.field("requested") < moment(int(until.max())))
     )
     numbers, hosts = _connections_to(signs, {host for host, _ in runs if host is not None})
-    known = set[int]()
+    times: list[list[I64]] = [[] for _ in runs]
     for batch in signs.batches("exchanges", ("connection", "requested", "answered"), where):
         requested, answered = (batch[name].to_numpy() for name in ("requested", "answered"))
         asked = hosts.take(pc.index_in(batch["connection"], numbers))
@@ -274,12 +274,28 @@ def _edges(signs: Signs, width: int, runs: Sequence[_Run]) -> list[tuple[int, in
             inside = (since[place] <= requested) & (requested < until[place])
             if (host := runs[place][0]) is not None:
                 inside &= pc.fill_null(pc.equal(asked, host), False).to_numpy(zero_copy_only=False)
-            if inside.any():
-                first, last = int(requested[inside].min()), int(answered[inside].max())
-                begin, end = edges[place] if place in known else (first, last)
-                edges[place] = min(begin, first), max(end, last)
-                known.add(place)
-    return edges
+            times[place].append(np.stack([requested[inside], answered[inside]]))
+    return [
+        _edge(np.concatenate([np.empty((2, 0), np.int64), *of_run], axis=1), run[0], min(run[-1] + width, signs.end))
+        for (_, run), of_run in zip(runs, times, strict=True)
+    ]
+
+
+def _edge(times: I64, since: int, until: int) -> tuple[int, int]:
+    """Where some spans begin and end, by when requests that took long were made and answered in them and beside them.
+
+    Of those beside them, such as are near to the next one.
+    """
+    requested, answered = times[:, np.argsort(times[0], kind="stable")]
+    within = np.flatnonzero((since <= requested) & (requested < until))
+    if not len(within):
+        within = np.arange(len(requested))
+    if not len(within):
+        return since, until
+    apart = np.append(np.flatnonzero(np.diff(requested) > _BESIDE_NS) + 1, len(requested))
+    first = int(np.append(0, apart)[np.searchsorted(apart, within[0], "right")])
+    last = int(apart[np.searchsorted(apart, within[-1], "right")])
+    return int(requested[first]), int(answered[first:last].max())
 
 
 def _connections_to(signs: Signs, hosts: Set[str]) -> tuple[pa.Array, pa.Array]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from kafkascope.reports.columns.words import clock
 from tests.reports.incidents.tables_of import (
     B1,
     B2,
@@ -12,6 +13,7 @@ from tests.reports.incidents.tables_of import (
     H1,
     H2,
     LASTS,
+    at,
     connection,
     error,
     exchange,
@@ -47,6 +49,8 @@ def test_findings_of_one_client_id_are_one_incident(kind: str, incident: str, se
     first = incidents[0]
     assert (first.about, seconds(first.started), seconds(first.ended)) == (f"client c1 ({H1})", 10, 30)
     assert first.headline.endswith(": it is so")
+    assert f", {clock(at(10))} to {clock(at(30))}: " in first.headline
+    assert f", at {clock(at(15))}: " in incidents[1].headline
     assert len(first.findings) == 2
 
 

@@ -89,6 +89,24 @@ def test_a_broker_that_takes_long_over_writes_of_two_clients() -> None:
 
 
 @pytest.mark.parametrize(
+    ("beside", "begins", "ends"),
+    [
+        ([], 12.5, 18),
+        ([9], 12.5, 18),  # of another time
+        ([9, 11], 9, 18),
+        ([8.5, 10.5], 8.5, 18),
+        ([20], 12.5, 18),
+        ([18.5, 20.1, 25], 12.5, 20.3),
+    ],
+)
+def test_what_took_long_just_before_or_behind_is_of_the_time(beside: list[float], begins: float, ends: float) -> None:
+    requests = [exchange(n, "Produce", time, time + 0.2) for n, time in enumerate(beside)]
+    requests += [exchange(8, "Produce", 12.5, 12.8), exchange(9, "Produce", 17.8, 18)]
+    one = only(latency=writes(10, {300: 15}), connections=[connection(1)], exchanges=requests)
+    assert (seconds(one.started), seconds(one.ended)) == (begins, ends)
+
+
+@pytest.mark.parametrize(
     ("rows", "told"),
     [
         (writes(0, {2: 10, 150: 10}), True),
