@@ -60,7 +60,10 @@ def opening(
     joins = list(after.joins.values())
     for join in facts.joins[bisect_right(index.joins, low) : bisect_right(index.joins, end)]:
         unanswered = join.generation is None and not join.error and not join.id_given and join.member_id
-        if unanswered and join.member_id not in after.joins and (not after.complete or join.member_id in after.members):
+        if not unanswered or join.member_id in after.joins:
+            continue
+        lost = index.expelled(join.member_id, join.at, end) is not None  # with the coordinator that it had joined at
+        if not after.complete or join.member_id in after.members or lost:
             joins.append(join)
     leaves = []
     for leave in facts.leaves[bisect_right(index.leaves, low) : bisect_right(index.leaves, end)]:

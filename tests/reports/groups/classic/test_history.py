@@ -627,6 +627,31 @@ def test_members_that_must_join_anew_where_their_group_is_now() -> None:
     assert found[2].certainty == Certainty.LIKELY
 
 
+@pytest.mark.parametrize(("refused", "trigger"), [(True, "member_joined"), (False, "unknown")])
+def test_who_joined_as_the_coordinator_went_away_began_the_rebalance(refused: bool, trigger: str) -> None:
+    """c joins and waits for its answer; the next coordinator does not know the id that c was given."""
+    said = two_members()
+    here = "10.0.0.2:9092"
+    said.join(12_000, "c~1", new=True, error="MEMBER_ID_REQUIRED")
+    said.join(12_001, "c~1")
+    said.heartbeat(12_500, "a~1", 1, "REBALANCE_IN_PROGRESS")
+    said.join(12_501, "a~1")
+    said.heartbeat(12_600, "b~1", 1, "REBALANCE_IN_PROGRESS")
+    if refused:
+        said.join(20_000, "c~1", error="UNKNOWN_MEMBER_ID", broker=here)
+    said.join(20_100, "c~2", new=True, error="MEMBER_ID_REQUIRED", broker=here)
+    all_three: Members = {"a~1": {}, "b~1": {}, "c~2": {}}
+    said.join(20_101, "c~2", generation=2, leader="a~1", broker=here, took=500)
+    said.join(20_150, "b~1", generation=2, leader="a~1", broker=here, took=451)
+    said.join(20_050, "a~1", generation=2, members=all_three, broker=here, took=551)
+    _, found = history_of(said)
+    assert found[2].trigger == trigger
+    if refused:
+        assert (found[2].trigger_member, found[2].certainty) == ("c~1", Certainty.CERTAIN)
+        assert found[2].started is not None
+        assert (found[2].started - START) // MS == 12_001
+
+
 def test_a_change_that_nobody_in_sight_made_is_unknown() -> None:
     said = two_members()
     said.heartbeat(12_000, "a~1", 1, "REBALANCE_IN_PROGRESS")
