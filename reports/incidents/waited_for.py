@@ -36,6 +36,11 @@ _ADVICE = (
     "or group.protocol=consumer (KIP-848), lets them go on meanwhile."
 )
 
+_ADVICE_COMMIT = (
+    "A synchronous commit that is refused so is tried again for default.api.timeout.ms (1 min by default), and the "
+    "application does nothing else meanwhile: see why it is refused, as for a topic that was deleted."
+)
+
 
 @dataclass(frozen=True, slots=True)
 class Late:
@@ -45,7 +50,8 @@ class Late:
     client_id: str
     ms: float
     came: bool = False  # else they wait for it as the capture ends
-    rebalance: Row | None = None  # None: its begin is not in the capture
+    rebalance: Row | None = None  # None: it never got to a generation
+    is_seen: bool = True  # that rebalance's begin
     was_told: bool = False  # that long before it came
 
     @property
@@ -200,8 +206,17 @@ def _never_back(signs: Signs) -> Iterator[tuple[str, Late]]:
         since = min(event["at"] for event in events)
         ms = (signs.end - since) / MILLISECOND_NS
         if ms >= 1000 * threshold("waited_for"):
+            first = _first_join(signs, group, known.get(group, 0), since)
             for name in _still_away(signs, group, since, events):
-                yield group, Late(since, name, ms)
+                yield group, Late(since if first is None else first, name, ms, is_seen=first is not None)
+
+
+def _first_join(signs: Signs, group: str, after: int, until: int) -> int | None:
+    """When somebody first joined in a time, to whom no generation was told; None if nobody did."""
+    where = pc.field("event") == EventKind.JOINED
+    where &= (pc.field("group_id") == group) & pc.field("generation").is_null()
+    where &= (pc.field("at") > moment(after)) & (pc.field("at") <= moment(until))
+    return min((row["at"] for row in signs.rows("group_events", ("at",), where)), default=None)
 
 
 def _waited_for(signs: Signs, group: str, found: Sequence[Late]) -> Incident:
@@ -216,14 +231,12 @@ def _waited_for(signs: Signs, group: str, found: Sequence[Late]) -> Incident:
     times = f"{counted(len(found), 'rebalance')}, for up to" if len(found) > 1 else "a rebalance for"
     did = f"kept all others waiting in {times} {duration(longest)} from {clock(since)} on"
     if waiting:
-        begun = (
-            f"the rebalance of {clock(waiting[0].begun)}"
-            if waiting[0].rebalance
-            else "a rebalance whose begin is not seen"
-        )
+        seen = waiting[0].rebalance or waiting[0].is_seen
+        begun = f"the rebalance of {clock(waiting[0].begun)}" if seen else "a rebalance whose begin is not seen"
         bound = f" (for max.poll.interval.ms, {duration(most)}, at most)" if most else ""
         verb = "has" if len(names) == 1 else "have"
         did = f"{verb} not come back to {begun}, and all others wait at the end{bound}"
+    meanwhile, advice = _meanwhile(signs, group, names, since)
     until = None if waiting else max(one.rebalance["stable"] for one in found if one.rebalance)
     return Incident(
         kind=IncidentKind.SLOW_REVOCATION,
@@ -232,17 +245,26 @@ def _waited_for(signs: Signs, group: str, found: Sequence[Late]) -> Incident:
         subjects=(Subject(Role.GROUP, group), *signs.clients(names)),
         started=since,
         ended=until,
-        headline=f"{listed(names)} of group {group} {did}: "
-        + (
-            "its heartbeats go on, but its application does not poll"
-            if len(names) == 1
-            else "their heartbeats go on, but their applications do not poll"
-        )
-        + in_words(effects),
+        headline=f"{listed(names)} of group {group} {did}: {meanwhile}{in_words(effects)}",
         evidence=tuple(Weighed(one.seen, None, one.begun, 0.8) for one in found),
-        advice=_ADVICE,
+        advice=advice,
         cost_ms=cost_ms,
         effects=effects,
         findings=signs.explained(_FINDINGS, since, until or signs.end, groups=[group], clients=names),
         rebalances=rebalances,
     )
+
+
+def _meanwhile(signs: Signs, group: str, names: Sequence[str], since: int) -> tuple[str, str]:
+    """What these members do instead of coming, in words, and what to do about that."""
+    where = (pc.field("event") == EventKind.COMMIT_REFUSED) & (pc.field("group_id") == group)
+    where &= pc.field("client_id").isin(names) & (pc.field("at") >= moment(since))
+    refused = signs.rows("group_events", ("client_id", "detail"), where)
+    its, are, app = ("its", "is", "application does") if len(names) == 1 else ("their", "are", "applications do")
+    if len(refused) < threshold("commits_refused") or {row["client_id"] for row in refused} != {*names}:
+        return f"{its} heartbeats go on, but {its} {app} not poll", _ADVICE
+    errors = listed(sorted({row["detail"] or "?" for row in refused}))
+    return (
+        f"{its} heartbeats go on, but {its} {app.partition(' ')[0]} {are} busy with a commit that is refused again and "
+        f"again ({errors}, {counted(len(refused), 'time')})"
+    ), _ADVICE_COMMIT

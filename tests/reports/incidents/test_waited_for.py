@@ -218,6 +218,33 @@ def test_all_others_wait_from_before_the_capture_on() -> None:
     )
 
 
+def joins(time: float, generation: int | None = None) -> Row:
+    return group_event("joined", time, member_id="c1-id", client_id="c1", client=H1, generation=generation)
+
+
+@pytest.mark.parametrize(
+    ("others", "seen"),
+    [([joins(19)], True), ([joins(19, 4)], False), ([joins(21)], False), ([joins(10)], False), ([], False)],
+)
+def test_a_rebalance_that_never_got_to_a_generation_began_when_somebody_joined(others: list[Row], seen: bool) -> None:
+    tables = open_at_end() | {"rebalances": [BEFORE], "group_events": [heartbeat_refused("c2", 20), *others]}
+    (one,) = (each for each in found(**tables) if " all others wait " in each.headline)
+    assert seconds(one.started) == (19 if seen else 20)
+    assert ("a rebalance whose begin is not seen" in one.headline) != seen
+
+
+@pytest.mark.parametrize(("times", "client", "told"), [(3, "c2", True), (2, "c2", False), (3, "c1", False)])
+def test_who_tries_a_commit_again_and_again_does_not_poll_for_that(times: int, client: str, told: bool) -> None:
+    refused = {"client_id": client, "detail": "UNKNOWN_TOPIC_OR_PARTITION"}
+    commits = [group_event("commit_refused", LASTS - 20 + n, member_id=f"{client}-id", **refused) for n in range(times)]
+    tables = open_at_end()
+    tables["group_events"] += commits
+    (one,) = (each for each in found(**tables) if " all others wait " in each.headline)
+    text = "but its application is busy with a commit that is refused again and again (UNKNOWN_TOPIC_OR_PARTITION, 3 "
+    assert (text in one.headline) == told
+    assert one.advice.startswith("A synchronous commit") == told
+
+
 @pytest.mark.parametrize(
     ("events", "rebalances", "told"),
     [
