@@ -69,6 +69,9 @@ _TOLD_ELSEWHERE = (
     }
 )
 
+# Of a producer that begins the next transaction at once half of the requests get through, and more.
+_PASSES = Error.CONCURRENT_TRANSACTIONS
+
 
 class ClientFacts:
     """The facts of one client by kind."""
@@ -341,6 +344,9 @@ def _errors(facts: ClientFacts) -> Iterator[Finding]:
     for (api, error), repeated in sorted(by_error.items()):
         most, window = busiest(repeated, SPANS_A_MINUTE)
         if most < (enough := threshold("errors_repeated")):
+            continue
+        asked = sum(f.count for f in facts.of("request", api=api))
+        if error == _PASSES and 2 * sum(f.count for f in repeated) <= asked:
             continue
         yield _finding(
             Severity.WARNING,

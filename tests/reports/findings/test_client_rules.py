@@ -583,6 +583,22 @@ def test_a_loop_of_errors_is_told_once(error: str, found: list[str]) -> None:
     assert kinds(fact("error", api="Fetch", what=error, count=30)) == found
 
 
+@pytest.mark.parametrize(
+    ("error", "asked", "told"),
+    [
+        ("CONCURRENT_TRANSACTIONS", 60, []),
+        ("CONCURRENT_TRANSACTIONS", 59, ["error_loop"]),  # as of a transaction that does not end
+        ("CONCURRENT_TRANSACTIONS", None, ["error_loop"]),
+        ("INVALID_RECORD", 60, ["error_loop"]),
+    ],
+)
+def test_who_begins_one_transaction_after_the_other_waits_for_each(
+    error: str, asked: int | None, told: list[str]
+) -> None:
+    requests = [] if asked is None else [fact("request", api="AddPartitionsToTxn", count=asked)]
+    assert kinds(*requests, fact("error", api="AddPartitionsToTxn", what=error, count=30)) == told
+
+
 def test_connections_that_stay_open_are_many_where_they_go_to_one_broker() -> None:
     spread = [fact("connection", what="open", broker=f"10.0.0.{n}:9092") for n in range(40)]
     assert kinds(*spread) == []
