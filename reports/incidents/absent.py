@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 
+import pyarrow.compute as pc
+
 from kafkascope.decoders.errors import Error
 from kafkascope.reports.columns.name_lists import in_words, listed
 from kafkascope.reports.columns.text import address, address_alone, counted, without_port
@@ -14,6 +16,7 @@ from kafkascope.reports.incidents.incident import Effect, Incident, Subject, Wei
 from kafkascope.reports.incidents.incident import in_words as outcome
 from kafkascope.reports.incidents.outages import BACK, Outage, outages
 from kafkascope.reports.incidents.signs import Node, Row, Signs
+from kafkascope.reports.vocabulary.broker_client_ids import FOLLOWERS, follower_node
 from kafkascope.reports.vocabulary.finding_kinds import Severity
 from kafkascope.reports.vocabulary.incident_kinds import IncidentKind, Role
 from kafkascope.reports.vocabulary.thresholds import threshold
@@ -50,8 +53,16 @@ def absent(signs: Signs) -> Iterator[Incident]:
             None,
         )
         until = signs.end if back is None else back["at"]
+        if _was_there(signs, node, since):
+            continue
         if not any(one.started <= until and since <= one.until(signs.end) for one in known[node]):
             yield _absent(signs, node, rows, back, places if len(places) == 1 else {})
+
+
+def _was_there(signs: Signs, node: Node, until: int) -> bool:
+    """Whether a broker replicated from others before a time, by its client id: its cluster left it out meanwhile."""
+    rows = signs.connections(pc.match_substring_regex(pc.field("client_id"), FOLLOWERS))
+    return any(follower_node(row["client_id"]) == node.id and (row["opened"] or 0) < until for row in rows)
 
 
 def _absent(

@@ -39,6 +39,7 @@ class Loss:
     last_word: int | None  # None: it is not known
     expelled: int
     sure: Certainty  # that it was lost
+    by_end: bool = False  # its last word is when its connection ended: how long its session was is not known
 
     @property
     def since(self) -> int:

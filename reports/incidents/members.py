@@ -205,14 +205,15 @@ def _loss(signs: Signs, row: Row, client_id: str | None, member_id: str | None, 
         return client_id is not None and one["client_id"] == client_id and len(ran_at) == 1
 
     silence = next((one for one in reversed(signs.silences_of(row["group_id"], at)) if is_it(one)), None)
-    if silence is None and member_id is not None:  # the capture may lack how long its session is
-        silence = signs.end_of(row["group_id"], member_id, at)
+    by_end = silence is None
+    if silence is None:  # the capture may lack how long its session is
+        silence = next((one for one in reversed(signs.ends_of(row["group_id"], at)) if is_it(one)), None)
     host = silence["client"] if silence else None
     if host is None:
         before = reversed(signs.rebalances_of(row["group_id"], at))
         members = (member for one in before for member in one["members"] or () if member["host"])
         host = next((member["host"] for member in members if is_it(member)), ran_at[0] if len(ran_at) == 1 else None)
-    return Loss(row, client_id, host, silence["at"] if silence else None, at, sure)
+    return Loss(row, client_id, host, silence["at"] if silence else None, at, sure, by_end)
 
 
 def _runs(of_host: _Run) -> Iterator[_Run]:
@@ -382,7 +383,7 @@ def _apart(of_run: Sequence[Loss]) -> int:
 def _silence_and_return(first: Loss, ended: int, back: Sequence[Row], names: Sequence[str]) -> str:
     """How long a member was silent before it was taken out, and who came back when; ended is when its process was."""
     lasted = duration((first.expelled - min(first.since, ended)) / MILLISECOND_NS)
-    silent = f" after {lasted} of silence" if first.last_word else ""
+    silent = f" after {lasted} of silence" if first.last_word and not first.by_end else ""
     if not back:
         return silent
     came = {row["trigger_client_id"] for row in back}

@@ -416,16 +416,17 @@ class Signs:
         rows = self._silent.get(group, [])
         return rows[: bisect_left(rows, until + 1, key=lambda row: row["at"])]
 
-    def end_of(self, group: str, member_id: str, until: int) -> Row | None:
-        """The latest event before a time by which the connection of a member that had not left ended, if any."""
-        rows = self._ended.get((group, member_id), ())
-        return max((row for row in rows if row["at"] < until), key=lambda row: int(row["at"]), default=None)
+    def ends_of(self, group: str, until: int) -> Sequence[Row]:
+        """Events before a time by which connections of members that had not left ended, by time."""
+        rows = self._ended.get(group, [])
+        return rows[: bisect_left(rows, until, key=lambda row: row["at"])]
 
     @cached_property
-    def _ended(self) -> dict[tuple[str, str], list[Row]]:
-        found: dict[tuple[str, str], list[Row]] = defaultdict(list)
-        for row in self.rows("group_events", where=pc.field("event") == "connection_ended"):
-            found[row["group_id"], row["member_id"]].append(row)
+    def _ended(self) -> dict[str, list[Row]]:
+        found: dict[str, list[Row]] = defaultdict(list)
+        rows = self.rows("group_events", where=pc.field("event") == "connection_ended")
+        for row in sorted(rows, key=lambda row: (row["at"], row["member_id"] or "")):
+            found[row["group_id"]].append(row)
         return found
 
     @cached_property

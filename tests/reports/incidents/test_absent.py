@@ -49,6 +49,24 @@ def test_others_lead_what_it_has_replicas_of() -> None:
     assert one.headline.endswith(", and has not come back; orders 0-1 have a replica there")
 
 
+@pytest.mark.parametrize(
+    ("opened", "client_id", "told"),
+    [
+        (None, "broker-9-fetcher-0", 0),  # from before the capture
+        (1, "broker-9-fetcher-0", 0),
+        (30, "broker-9-fetcher-0", 1),  # it is back
+        (None, "broker-8-fetcher-0", 1),
+        (None, "9", 1),  # a client may be called so
+    ],
+)
+def test_who_replicates_from_others_before_it_is_missed_was_left_out_meanwhile(
+    opened: float | None, client_id: str, told: int
+) -> None:
+    follows = connection(1, B9, B1, client_id, opened=opened)
+    incidents = found(cluster_events=[*BROKERS, MISSING], connections=[follows])
+    assert len([one for one in incidents if "gone when the capture began" in one.headline]) == told
+
+
 @pytest.mark.parametrize("how", ["broker_listed", "broker_unfenced"])
 def test_it_is_over_when_it_is_listed(how: str) -> None:
     elected = event("leader_elected", 21, node_id=9, after="9", partitions=["orders-0"], count=1)

@@ -84,6 +84,7 @@ def test_a_member_whose_session_the_capture_lacks_died_when_its_connection_ended
     assert (f"ended without leaving at {clock(at(30))}" in one.headline) == told
     assert (one.certainty == "likely") == told
     assert ("the capture leaves it open" in one.headline) != told
+    assert "of silence" not in one.headline
 
 
 def test_what_a_lost_worker_of_connect_ran_is_missed_until_it_is_given_out() -> None:
@@ -389,6 +390,19 @@ def test_one_that_is_killed_and_replaced_at_once() -> None:
     assert len(lost(joins(5, 32, 40, 40))) == 1  # who of several it was is not told
     assert lost(joins(5, 32, 29)) == []  # who was not silent by then
     assert lost(joins(5, 32, 40, client_id="c2")) == []
+
+
+@pytest.mark.parametrize(("closed", "client_id", "told"), [(30, "c1", True), (40, "c1", False), (30, "c2", False)])
+def test_one_that_is_replaced_where_the_capture_lacks_how_long_its_session_was(
+    closed: float, client_id: str, told: bool
+) -> None:
+    ended = group_event("connection_ended", closed, member_id="c1-id", client_id=client_id, client=H1)
+    gone = connection(1, opened=1, closed=closed, how_closed="fin")
+    incidents = lost(joins(5, 32, 40), group_events=[ended], connections=[gone])
+    assert [one.kind for one in incidents] == ["client_died"] * told
+    if told:
+        assert f"ended without leaving at {clock(at(30))}, and was taken out of group shop" in incidents[0].headline
+        assert "of silence" not in incidents[0].headline
 
 
 @pytest.mark.parametrize(("apart", "times"), [(8, 3), (3, None)])
