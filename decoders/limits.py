@@ -2,7 +2,7 @@
 
 A packet may come from anybody, and a capture may be of any size, so memory must not grow with what packets claim.
 Where a limit is reached something is left out, which is told as an issue that names the limit (`Limits.option`); but
-for `Limits.run_bytes`, where what follows goes elsewhere.
+for `Limits.run_bytes`, where what follows goes elsewhere, and `Limits.out_runs`, where what is old goes.
 """
 
 from __future__ import annotations
@@ -58,6 +58,9 @@ class Limits:
         1 << 30,
         "of rows, in memory, of a run of watch or sniff --tables; another run follows in the same OUT",
         least=1 << 10,
+    )
+    out_runs: int = _limit(
+        1_000_000, "runs of watch or sniff --tables that stay in OUT, the latest; those before them are removed"
     )
     page_rows: int = _limit(
         10_000, "rebalances that the report shows, of the groups with the costliest, and twice as many events"

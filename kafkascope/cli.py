@@ -569,8 +569,9 @@ def watch(
     What it has more later is taken then. Files that are late, missing or half-written are told by name.
 
     Started again, after whatever end, it goes on with what is in OUT: from files that are still there. If some are gone
-    by then, what came since is a run of its own in OUT; so is what comes when a run has 1 GiB of rows. Ctrl-C and
-    SIGTERM end it after the file that it is at, with status 130 and 143 (for systemd: SuccessExitStatus=143).
+    by then, what came since is a run of its own in OUT; so is what comes when a run has 1 GiB of rows. All runs stay
+    there, or with `--limit out_runs=N` the latest N. Ctrl-C and SIGTERM end it after the file that it is at, with
+    status 130 and 143 (for systemd: SuccessExitStatus=143).
 
     Examples:
 

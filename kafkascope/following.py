@@ -25,7 +25,7 @@ from kafkascope.out.pipeline import Analysis, AnalysisError, Written, check, fil
 from kafkascope.out.renewal import Hold, IssuesOfRuns, KeptRows, line
 from kafkascope.program import INCOMPLETE, WRONG_USE, Remark
 from kafkascope.reports.measures.summary import Summary, capture_name
-from kafkascope.rotation import Next, Rotation, Seen, gone, lack_names, listing, named
+from kafkascope.rotation import Next, Rotation, Seen, begins, gone, lack_names, listing, named
 from kafkascope.sniffer.columns import NO_TIME, Packets
 from kafkascope.sniffer.issues import Issue, IssueLog
 from kafkascope.sniffer.link import dissect
@@ -106,7 +106,7 @@ class Watch:
             return
         taken = self._taken
         run = taken.rows.name
-        output = self._output(run, {*self._instead_of, run})
+        output = self._output(run, {*self._instead_of, run}, self._options.session.limits.out_runs)
 
         def produce(staging: str) -> tuple[Analysis, Sequence[Part]]:
             renewal = _Renewal(staging, output, taken)
@@ -129,6 +129,8 @@ class Watch:
         before.abort()
         files = {run["run"]: [CapturedFile(**file) for file in run["files"]] for run in before.earlier}
         self._rotation = Rotation()
+        if len(files) >= self._options.session.limits.out_runs:
+            self._rotation.since = begins((file for of_run in files.values() for file in of_run), entries) or NO_TIME
         self._instead_of: set[str] = set()
         self._due: list[CapturedFile] = []  # of the run that is made anew; what OUT has does not become less
         if files:
@@ -145,8 +147,8 @@ class Watch:
         self._taken = Taken(self._options)
         self._is_renewed = True
 
-    def _output(self, run: str | None = None, instead_of: Collection[str] = ()) -> Output:
-        return Output(self._out, append=True, layout=self._layout, run=run, instead_of=instead_of)
+    def _output(self, run: str | None = None, instead_of: Collection[str] = (), most_runs: int | None = None) -> Output:
+        return Output(self._out, append=True, layout=self._layout, run=run, instead_of=instead_of, most_runs=most_runs)
 
     def _take(self, found: Next) -> None:
         path = found.seen.path

@@ -190,7 +190,8 @@ class State:
 
     def put_into(self, out: str) -> Analysis:
         """Let OUT have this instead of what it has of the run. Raises AnalysisError, OutputError, WriteError."""
-        output = Output(out, append=True, run=self.run.name, instead_of={self.run.name})
+        name, most_runs = self.run.name, self.run.options.session.limits.out_runs
+        output = Output(out, append=True, run=name, instead_of={name}, most_runs=most_runs)
 
         def produce(staging: str) -> tuple[Analysis, Sequence[Part]]:
             renewal = _Renewal(staging, output, self)

@@ -9,8 +9,10 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
+from kafkascope.sniffer.columns import NO_TIME
 from kafkascope.sniffer.issues import Issue
 from kafkascope.sniffer.origins import CapturedFile
 from kafkascope.sniffer.sources.errors import SourceError
@@ -75,6 +77,7 @@ class _Taken:
 class Rotation:
     """What was taken of a directory, and what is there."""
 
+    since: int = NO_TIME  # files that begin before that are not taken, for runs with such are not kept
     _taken: list[_Taken] = field(default_factory=list)
     _first_times: dict[Seen, int | None] = field(default_factory=dict)
     _unchanged: dict[str, tuple[Seen, float]] = field(default_factory=dict)  # since when, by the caller's clock
@@ -121,6 +124,11 @@ class Rotation:
             if not is_being_made and (one := self._untaken(entry)) is not None:
                 waiting.append(one)
         waiting.sort(key=lambda one: (one.first_time, one.seen.path))
+        if old := [one.seen for one in waiting if one.first_time < self.since]:
+            del waiting[: len(old)]
+            self._done.update(old)
+            names = named([seen.path for seen in old])
+            self.said.append(f"from before the runs that are kept (--limit out_runs), so not taken: {names}")
         # What somebody still writes may become a capture; an empty file is no news.
         quiet = [one for one in self._unreadable if one.size and (at_end or self._quiet_s(one, now_s) >= QUIET_S)]
         self.said += [f"not taken: {self._unreadable[one]}" for one in quiet]
@@ -245,11 +253,20 @@ def _has_become(file: CapturedFile, seen: Seen) -> bool:
 
 def gone(files: Iterable[CapturedFile], entries: Sequence[Seen]) -> list[CapturedFile]:
     """Those of some files that are not among these, compressed or not."""
-    return [
-        file
-        for file in files
-        if not any((_may_be(file, seen) and is_prefix(file, seen)) or _has_become(file, seen) for seen in entries)
-    ]
+    return [file for file in files if not any(_is_now(file, seen) for seen in entries)]
+
+
+def begins(files: Iterable[CapturedFile], entries: Sequence[Seen]) -> int | None:
+    """When the first of some files begins that are among these, compressed or not; None: none is, or has a time."""
+    there = (seen.path for file in files for seen in entries if _is_now(file, seen))
+    with suppress(SourceError):  # it has just been removed
+        return next(map(first_time, there), None)
+    return None
+
+
+def _is_now(file: CapturedFile, seen: Seen) -> bool:
+    """Whether a file is one that was taken, or has become what this is."""
+    return (_may_be(file, seen) and is_prefix(file, seen)) or _has_become(file, seen)
 
 
 def lack_names(files: Iterable[CapturedFile], entries: Iterable[Seen]) -> bool:

@@ -186,15 +186,18 @@ class Output:
         layout: Layout = PLAIN,
         run: str | None = None,
         instead_of: Collection[str] = (),
+        most_runs: int | None = None,
     ) -> None:
         """Check a place; raises OutputError if something is there that may not be replaced. Changes nothing.
 
         With append, what an analysis left there stays, and this run comes beside it, but for the runs that it is
-        instead of; its layout becomes that of what is there. run: its name, if it has one already.
+        instead of, and those that are too old where there are to be no more runs than most_runs; its layout becomes
+        that of what is there. run: its name, if it has one already.
         """
         self.place = told(place)  # in messages
         self.run = run or new_run()
         self._instead_of = frozenset(instead_of)
+        self._most_runs = most_runs
         self.layout = layout
         self.earlier: list[dict[str, Any]] = []  # summaries of the runs that stay
         self._overwrite = overwrite
@@ -238,7 +241,8 @@ class Output:
                 "give another directory"
             )
         if self._append:
-            self.earlier = [run for run in self._runs() if run["run"] not in self._instead_of] if names else []
+            stay = [run for run in self._runs() if run["run"] not in self._instead_of] if names else []
+            self.earlier = stay if self._most_runs is None else stay[max(0, len(stay) + 1 - self._most_runs) :]
         return True
 
     def _runs(self) -> list[dict[str, Any]]:

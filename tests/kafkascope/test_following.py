@@ -24,7 +24,7 @@ from kafkascope.engine import ALL_TABLES, Engine, EngineOptions, Tables
 from kafkascope.filters.sieve import Filter
 from kafkascope.following import BETWEEN_RENEWALS_S, Watch
 from kafkascope.out import output
-from kafkascope.out.output import Layout, OutputError
+from kafkascope.out.output import Layout, OutputError, run_of_part
 from kafkascope.out.stored import stored
 from kafkascope.reports.vocabulary.tables import ALL_SCHEMAS, OF_EXCHANGES
 from kafkascope.rotation import QUIET_S
@@ -304,6 +304,30 @@ def test_runs_that_are_full_follow_each_other_and_each_row_is_in_one(captures: P
     for name in ALL_SCHEMAS.keys() & OF_EXCHANGES:
         one, other = (comparable(name, pq.read_table(place / "tables" / name)) for place in (whole, out))
         assert one.equals(other), name
+
+
+def test_old_runs_are_removed_and_their_files_not_taken_again(captures: Path, tmp_path: Path) -> None:
+    limits = Limits(run_bytes=300_000, out_runs=2)
+    options = replace(WITH_RECORDS, session=SessionOptions(limits=limits))
+    out, said, content = tmp_path / "out", list[str](), pieces(JOINS, 8)
+    files = [*write(captures, content[:7])]
+    with closing(watch(captures, out, said, options=options)) as watched:
+        drain(watched, at_end=True)
+    runs = [run.summary for run in stored(str(out)).runs()]
+    kept = [Path(file["file"]) for run in runs for file in run["files"]]
+    assert not said
+    assert len(runs) == 2
+    assert len(kept) < len(files)
+    assert kept == files[-len(kept) :]
+    assert {run_of_part(file.name) for file in out.rglob("part-*")} == {run["run"] for run in runs}
+    files += write(captures, content[7:], first=7)
+    with closing(watch(captures, out, said, options=options)) as watched:
+        drain(watched, at_end=True)
+    again = [run.summary for run in stored(str(out)).runs()]
+    assert again[0] == runs[1]
+    assert [Path(file["file"]) for file in again[1]["files"]] == files[7:]
+    old = "from before the runs that are kept (--limit out_runs), so not taken: "
+    assert [text for text in said if text.startswith(old)] == [old + ", ".join(map(str, files[: 7 - len(kept)]))]
 
 
 def test_a_run_that_goes_on_from_another_one_stays_when_the_watch_begins_again(captures: Path, tmp_path: Path) -> None:

@@ -53,10 +53,11 @@ def rolled(
     look: Callable[[], None] = lambda: None,
     made: type[OfInterface] = OfInterface,
     run_bytes: int = DEFAULT.run_bytes,
+    out_runs: int = DEFAULT.out_runs,
 ) -> list[str]:
     """What is told while the packets come; look is called whenever OUT was renewed."""
     told: list[str] = []
-    options = EngineOptions(session=SessionOptions(limits=Limits(run_bytes=run_bytes)))
+    options = EngineOptions(session=SessionOptions(limits=Limits(run_bytes=run_bytes, out_runs=out_runs)))
     with Listening(made(str(capture), 60_000), options) as listening:  # type: ignore[arg-type]
         for lines in renewals(listening, str(out), 1.0, told.append, clock):
             told += lines
@@ -113,6 +114,17 @@ def test_runs_that_are_full_follow_each_other_and_each_row_is_in_one(whole: Path
     answers = answers.group_by("run").aggregate([("count", "sum")])
     assert answers.num_rows > 1  # what is told of a run is about the rows that it has
     assert dict(zip(*answers.to_pydict().values(), strict=True)) == dict(zip(*asked.to_pydict().values(), strict=True))
+
+
+def test_runs_that_are_old_are_removed(whole: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    told = rolled(out, lambda: 0.0, JOINS, run_bytes=100_000, out_runs=1)
+    assert len(told) > 2
+    assert not [line for line in told if " runs" in line]
+    rows, of_all = pq.read_table(out / "tables" / "exchanges"), table(whole, "exchanges")
+    assert rows["run"].unique().to_pylist() == [json.loads((out / "summary.json").read_text())["run"]]
+    assert rows.num_rows < of_all.num_rows
+    assert pc.max(rows["request_packet"]) == pc.max(of_all["request_packet"])
 
 
 def test_what_was_met_in_one_run_is_told_of_that_run_alone(tmp_path: Path) -> None:
