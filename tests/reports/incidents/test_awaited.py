@@ -226,6 +226,22 @@ def test_where_others_are_silent_as_well_they_may_have_another_coordinator() -> 
     assert one.advice.startswith("See whether its process still runs")
 
 
+def test_one_that_was_closed_and_did_not_leave_is_told_so() -> None:
+    request = '{"maxWaitMs": 500, "sessionId": 77, "sessionEpoch": -1, "topics": []}'
+    given = tables()
+    given["exchanges"] += [
+        exchange(9, "Fetch", LAST + 0.5, LAST + 0.6, api_key=1, connection=2, client_id="c2", request=request)
+    ]
+    (one,) = found(**given)
+    assert one.headline.startswith(f"c2 ({H2}) was closed without leaving at ")
+    assert one.advice.startswith("Nothing, if it was stopped on purpose")
+
+
+def test_what_a_worker_of_connect_has_is_run_and_not_read() -> None:
+    (one,) = found(**tables(C1, C2 | {"assignment": ["task:src-0"]}))
+    assert one.headline.endswith("; nobody ran task:src 0 for 29.0 s")
+
+
 def test_who_else_is_on_a_host_that_is_cut_off_is_named() -> None:
     stays = [
         connection(1, H1, opened=1),

@@ -234,6 +234,19 @@ def test_one_that_dies_as_it_waits_for_a_rebalance_died_when_it_closed_what_else
     assert f"after {40 - died:.1f} s of silence" in one.headline
 
 
+@pytest.mark.parametrize(
+    ("besides", "kind"),
+    [
+        ([], "client_unreachable"),  # nothing was sent to it: nobody can tell
+        ([health(1, "client", [45], [45])], "client_frozen"),  # it goes on as if nothing had been
+        ([health(2, "client", [33, 39], [])], "client_frozen"),  # its host alone went on, on another connection
+    ],
+)
+def test_so_it_did_where_less_is_known(besides: list[Row], kind: str) -> None:
+    (one,) = lost(tcp_health=[health(1, "client", [30, 32.5], [30, 32.5]), *besides])
+    assert (one.kind, seconds(one.started)) == (kind, 32.5)
+
+
 def test_what_brokers_or_others_on_the_host_close_is_no_end_of_it() -> None:
     for row in (
         connection(1, opened=1, closed=35, how_closed="rst", reset_by="broker"),
