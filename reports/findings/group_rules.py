@@ -52,7 +52,6 @@ _CONSEQUENCES = frozenset(
 _GENERATIONS = frozenset({"classic", "connect"})  # protocols in which all members join again
 _COMMITS = frozenset({"OffsetCommit", "TxnOffsetCommit"})
 _HEARTBEATS = frozenset({"Heartbeat", "ConsumerGroupHeartbeat", "ShareGroupHeartbeat", "StreamsGroupHeartbeat"})
-_FOR_OTHERS = frozenset({"JoinGroup", "SyncGroup"})  # answered when others have spoken, however fast the broker is
 
 
 @dataclass(frozen=True, slots=True)
@@ -401,6 +400,14 @@ def _heartbeats(group: Group) -> dict[tuple[int, str], list[list[Message]]]:
     return by_client
 
 
+def _waits_for_others(message: Message) -> bool:
+    """Whether it is answered when other members have spoken, however fast the broker is.
+
+    The leader's SyncGroup is answered when what it brings is stored.
+    """
+    return message.api == "JoinGroup" or (message.api == "SyncGroup" and not message.request.get("assignments"))
+
+
 def _heartbeats_held_up(group: Group) -> Iterator[Finding]:
     by_connection: dict[int, list[Message]] = defaultdict(list)
     for message in group.log.messages:
@@ -422,7 +429,7 @@ def _heartbeats_held_up(group: Group) -> Iterator[Finding]:
                     evidence.append(
                         observed(message, f"{text}: {slow.api} (packet {slow.packet}) before it took {took}")
                     )
-            elif message.api in _FOR_OTHERS:
+            elif _waits_for_others(message):
                 continue
             elif slow is None or (message.last.answered or 0) > (slow.answered or 0):
                 slow = message.last

@@ -215,10 +215,16 @@ def test_a_heartbeat_that_waits_a_second_behind_another_request_is_held_up(took:
     assert len(of_kind("heartbeat_held_up", GroupHistory(), said)) == found
 
 
-@pytest.mark.parametrize(("api", "found"), [("OffsetCommit", 1), ("SyncGroup", 0), ("JoinGroup", 0)])
-def test_who_waits_for_other_members_waits_for_no_slow_request(api: str, found: int) -> None:
+@pytest.mark.parametrize(
+    ("api", "assignments", "found"),
+    [("OffsetCommit", [], 1), ("SyncGroup", [], 0), ("SyncGroup", [{"memberId": "a~1"}], 1), ("JoinGroup", [], 0)],
+)
+def test_who_waits_for_other_members_waits_for_no_slow_request(
+    api: str, assignments: list[dict[str, str]], found: int
+) -> None:
+    """The leader, which brings the assignment, waits for nobody."""
     said = Conversation()
-    said.say(0, api, "a", {}, {}, took=6_000)
+    said.say(0, api, "a", {"assignments": assignments}, {}, took=6_000)
     said.heartbeat(5, "a~1", 1, took=5_995)
     assert len(of_kind("heartbeat_held_up", GroupHistory(), said)) == found
 
