@@ -238,7 +238,8 @@ def mismatched(signs: Signs) -> Iterator[Incident]:
     by_port: dict[tuple[str, int, str], list[Row]] = defaultdict(list)
     issues = signs.rows("issues", where=pc.field("kind").isin(["plaintext_to_tls", "tls_unanswered"]))
     connections = signs.connections_by_number([issue["connection"] for issue in issues])
-    agreed = pc.field("tls_version").is_valid()  # at a port that does TLS, who is not answered met a broker that ended
+    # At a port that does TLS, who is not answered met a broker that ended. The second: from before the capture.
+    agreed = pc.field("tls_version").is_valid() | (pc.field("tls_requests") > 0)
     does_tls = (
         {(row["broker"], row["broker_port"]) for row in signs.rows("connections", _PORT, agreed)} if issues else ()
     )

@@ -159,12 +159,21 @@ def test_tls_on_one_side_alone(kind: str, certainty: str, words: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("port", "version", "told"), [(9092, "TLS 1.3", False), (9093, "TLS 1.3", True), (9092, None, True)]
+    ("port", "version", "requests", "told"),
+    [
+        (9092, "TLS 1.3", None, False),
+        (9093, "TLS 1.3", None, True),
+        (9092, None, None, True),
+        (9092, None, 1, False),  # from before the capture
+        (9092, None, 0, True),
+    ],
 )
-def test_a_port_that_does_tls_expects_no_plaintext(port: int, version: str | None, told: bool) -> None:
+def test_a_port_that_does_tls_expects_no_plaintext(
+    port: int, version: str | None, requests: int | None, told: bool
+) -> None:
     """Who is not answered there met a broker that ended as it came."""
     issues = [row("issues", kind="tls_unanswered", connection=1, at=at(10), packet=5, detail="d")]
-    other = connection(2, protocol="tls", broker_port=port, tls_version=version)
+    other = connection(2, protocol="tls", broker_port=port, tls_version=version, tls_requests=requests)
     assert bool(found(issues=issues, connections=[connection(1, protocol="tls"), other])) == told
 
 
