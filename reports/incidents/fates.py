@@ -183,7 +183,7 @@ def _silent(loss: Loss, left: Traces) -> Fate:
     packets = [at for life in sent for at in life.tenths("sent_in") if at < loss.expelled]
     own = [life for life in sent if life.row["connection"] in left.connections]
     data = [at for life in own for at in life.tenths("payload_in") if at < loss.expelled]
-    last_packet, last_data = (max(times, default=loss.since) for times in (packets, data))
+    last_packet, last_data = (max([loss.since, *times]) for times in (packets, data))  # a tenth begins before its word
     quiet = max(SECOND_NS, int((loss.expelled - loss.since) * _QUIET))
     if loss.expelled - last_packet >= quiet:
         asked = sorted(

@@ -214,6 +214,12 @@ def test_it_befell_a_member_when_it_was_heard_last_on_whatever_connection(
     assert (one.kind, seconds(one.started)) == (kind, befell)
 
 
+def test_what_was_heard_in_a_tenth_of_a_second_was_not_before_its_last_word() -> None:
+    silent = group_event("silence_begun", 30.05, member_id="c1-id", client_id="c1", client=H1)
+    (one,) = lost(group_events=[silent], tcp_health=[SENT, health(1, "broker", [33, 35], [33, 35])])
+    assert (one.kind, seconds(one.started)) == ("client_unreachable", 30.05)
+
+
 @pytest.mark.parametrize(
     ("others", "died"),
     [
