@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from itertools import chain
 
 import pyarrow.compute as pc
 
@@ -23,21 +24,28 @@ from kafkascope.sniffer.units import MILLISECOND_NS, SECOND_NS
 _AT_ONCE_NS = SECOND_NS  # connections of a process that ends; one that is started anew takes longer to open some
 
 
-def departed(signs: Signs) -> list[Row]:
+def departed(signs: Signs) -> list[tuple[str, Row]]:
     """Silences, as the table has them, of brokers whose connections to others all ended by themselves at one moment.
 
+    Each with the address that these came from: under which name it is listed is not always seen.
+
     To two others at least, so that it was not one of these that went. They end with the first connection that is
-    opened again.
+    opened again: from another address, as a container has, if it leads to one of the same brokers.
     """
-    of_brokers: dict[tuple[str, str], list[Row]] = defaultdict(list)
+    of_nodes: dict[str, dict[str, list[Row]]] = defaultdict(lambda: defaultdict(list))
     for row in signs.connections(pc.match_substring_regex(pc.field("client_id"), OF_NODES)):
         if node := follower_node(row["client_id"]) or quorum_node(row["client_id"]):
-            of_brokers[row["client"], node].append(row)
-    return [silence for rows in of_brokers.values() for silence in _silences(signs, rows)]
+            of_nodes[node][row["client"]].append(row)
+    return [
+        (host, silence)
+        for by_host in of_nodes.values()
+        for host, rows in by_host.items()
+        for silence in _silences(signs, rows, [*chain.from_iterable(by_host.values())])
+    ]
 
 
-def _silences(signs: Signs, rows: Sequence[Row]) -> Iterator[Row]:
-    """Those of one broker, by all its connections."""
+def _silences(signs: Signs, rows: Sequence[Row], of_node: Sequence[Row]) -> Iterator[Row]:
+    """Those of one broker, by all its connections; of_node: those of all that have its node id, wherever."""
     by_itself = [row for row in rows if row["closed"] is not None and row["closed_by"] == "client"]
     in_order = sorted(by_itself, key=lambda row: (row["closed"], row["connection"]))
     for run in in_runs(in_order, lambda run, row: row["closed"] - run[0]["closed"] <= _AT_ONCE_NS):
@@ -47,7 +55,13 @@ def _silences(signs: Signs, rows: Sequence[Row]) -> Iterator[Row]:
         goes_on = any((row["opened"] or 0) <= last and (row["closed"] or signs.end) > last for row in rows)
         if fetched is None or len(others) <= 1 or goes_on:
             continue
-        back = min((row for row in rows if (row["opened"] or 0) > last), key=lambda row: row["opened"], default=None)
+        again = (
+            row
+            for row in of_node
+            if (row["opened"] or 0) > last
+            and (row["client"] == run[0]["client"] or (row["broker"], row["broker_port"]) in others)
+        )
+        back = min(again, key=lambda row: row["opened"], default=None)
         until = signs.end if back is None else back["opened"]
         if until - last >= (_AT_ONCE_NS if back is not None else threshold("awaited") * SECOND_NS):
             leader = signs.where(address(fetched["broker"], fetched["broker_port"]))

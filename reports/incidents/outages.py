@@ -136,10 +136,13 @@ def outages(signs: Signs) -> list[Outage]:
 
 def _departed(signs: Signs, known: Sequence[Outage]) -> Iterator[Outage]:
     """Those that only the broker's own connections tell."""
-    for silence in departed(signs):
+    for address_of_it, silence in departed(signs):
         since, until = silence["since"] - SECOND_NS, silence["since"] + SECOND_NS
         if not any(
-            one.gone and one.host == silence["host"] and one.started <= until and since <= (one.ended or signs.end)
+            one.gone
+            and one.host in (silence["host"], address_of_it)
+            and one.started <= until
+            and since <= (one.ended or signs.end)
             for one in known
         ):
             orderly = _announced(signs, silence)

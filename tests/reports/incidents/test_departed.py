@@ -87,6 +87,20 @@ def test_where_clients_missed_it_too_it_is_told_once() -> None:
     assert (seconds(one.started), one.certainty) == (100.3, "certain")
 
 
+def test_so_it_is_where_its_name_leads_nowhere() -> None:
+    """As with packets that are cut: what has its address is not known to be what is listed by name."""
+    missed = silence(B3, 100.3, None, refused=5, first_failed=101, **GONE)
+    by_name = [*BROKERS[:2], event("broker_listed", 0, node_id=3, host="k3.example:9092", told_by=f"{B1}:9092")]
+    assert len(gone(of_broker(None, 100), silences=[missed], cluster_events=by_name)) == 1
+
+
+@pytest.mark.parametrize(("other", "back"), [({}, 108), ({"broker": "10.0.0.9"}, None)])
+def test_it_is_back_from_another_address_if_it_asks_the_same_brokers(other: Row, back: float | None) -> None:
+    anew = [row | {"client": "10.0.0.33"} | other for row in of_broker(108, None, 11)]
+    (one,) = gone(of_broker(None, 100), anew)
+    assert one.ended is None if back is None else seconds(one.ended) == back
+
+
 @pytest.mark.parametrize("often", [2, 3])
 def test_one_that_goes_away_again_and_again(often: int) -> None:
     lives = [of_broker(10.0 + 20 * life, 20.0 + 20 * life, 10 * (life + 1)) for life in range(often)]
