@@ -256,17 +256,18 @@ class _Histograms:
 
     def spreads(self) -> dict[_Key, Spread]:
         """What was added, by key."""
-        result = {}
-        for key, counts in self._counts.items():
-            used = np.flatnonzero(counts)
-            if not len(used):
-                continue
-            total, highest = self._sums[key]
-            at = percentiles(
-                np.zeros(len(used), np.int64), used.astype(np.int32), counts[used], np.array([highest]), FRACTIONS
-            )
-            result[key] = Spread(int(counts.sum()), total, tuple(float(value) for value in at[:, 0]), highest)
-        return result
+        used = {key: np.flatnonzero(counts) for key, counts in self._counts.items()}
+        keys = [key for key, buckets in used.items() if len(buckets)]
+        if not keys:
+            return {}
+        group = np.repeat(np.arange(len(keys)), [len(used[key]) for key in keys])
+        counts = np.concatenate([self._counts[key][used[key]] for key in keys])
+        highest = np.array([self._sums[key][1] for key in keys])
+        at = percentiles(group, np.concatenate([used[key] for key in keys]), counts, highest, FRACTIONS)
+        return {
+            key: Spread(int(self._counts[key].sum()), self._sums[key][0], tuple(values), self._sums[key][1])
+            for key, values in zip(keys, at.T.tolist(), strict=True)
+        }
 
 
 def _flat(rows: pa.Table) -> tuple[I64, I64, I64]:

@@ -25,7 +25,10 @@ _RULES = [(error, rule) for error in Error for rule in error.ordinary]
 def ordinary(rows: pa.Table) -> tuple[Bool, pa.Array]:
     """Which rows of ERROR_COUNTS are ordinary, and the reason of each that is; all rows of an error must be there."""
     found = np.full(rows.num_rows, -1, np.int64)
+    present = set(rows["error"].unique().to_pylist())
     for place, (error, rule) in enumerate(_RULES):
+        if error not in present:
+            continue
         of_error = pc.is_in(rows["error"], pa.array([error]))
         apis = pc.is_in(rows["api"], pa.array(rule.apis)) if rule.apis else pa.scalar(True)
         chosen = np.flatnonzero(pc.and_(of_error, apis).to_numpy().astype(np.bool_) & (found < 0))

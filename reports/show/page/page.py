@@ -10,7 +10,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
-from jinja2 import Environment, StrictUndefined
+from jinja2 import Environment, StrictUndefined, Template
 from markupsafe import Markup
 
 from kafkascope.decoders.characters import safe_json
@@ -45,9 +45,14 @@ def page(answers: Answers, place: str = "capture", earlier: Sequence[Answers] = 
 
 def rendered(template: str, **values: Any) -> str:
     """A template that lies beside this file, with our style and its values; text among these is escaped."""
-    environment = Environment(autoescape=True, undefined=StrictUndefined, keep_trailing_newline=True)
     style = _own("report.css")
-    return environment.from_string(_own(template)).render(style=Markup(style), style_hash=_hash(style), **values)
+    return _compiled(template).render(style=Markup(style), style_hash=_hash(style), **values)
+
+
+@cache
+def _compiled(template: str) -> Template:
+    environment = Environment(autoescape=True, undefined=StrictUndefined, keep_trailing_newline=True)
+    return environment.from_string(_own(template))
 
 
 def embedded(value: Any) -> str:
