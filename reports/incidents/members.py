@@ -362,7 +362,8 @@ def _course(signs: Signs, of_run: Sequence[Loss], times: Sequence[int], hosts: S
         at_once = False
         when = f"{often} times, from {clock(since)} to {clock(latest)}, each time started anew"
     elif at_once and (apart := _apart(of_run)) > 1:
-        at_once, when = False, f"{apart} times, from {clock(since)} to {clock(latest)}"
+        at_once, in_turn = False, len({loss.client_id for loss in of_run}) > 1
+        when = f"{'one after the other' if in_turn else f'{apart} times'}, from {clock(since)} to {clock(latest)}"
     if len(hosts) > 1 and fate.kind == IncidentKind.CLIENT_UNREACHABLE:
         when, advice = f"at once, at {clock(since)}", _CUT_OFF_ADVICE
     elif len(hosts) > 1 and latest - since >= threshold("crashes_apart") * SECOND_NS:
@@ -373,9 +374,7 @@ def _course(signs: Signs, of_run: Sequence[Loss], times: Sequence[int], hosts: S
 
 
 def _apart(of_run: Sequence[Loss]) -> int:
-    """How often one client fell silent, in one group or several at once; 1 of several clients."""
-    if len({loss.client_id for loss in of_run}) > 1:
-        return 1
+    """How often clients fell silent, each in one group or several, or all at once."""
     apart = threshold("crashes_apart") * SECOND_NS
     return len([*in_runs(sorted(loss.since for loss in of_run), lambda run, since: since - run[-1] <= apart)])
 

@@ -525,6 +525,19 @@ def test_two_or_such_as_end_long_after_each_other_are_told_each(hosts: int, apar
     assert len(found(**in_turn(hosts, apart))) == incidents
 
 
+@pytest.mark.parametrize(
+    ("apart", "when"),
+    [(3, f"at {clock(at(30))}"), (4, f"one after the other, from {clock(at(30))} to {clock(at(34))}")],
+)
+def test_two_of_one_host_that_end_at_different_times(apart: float, when: str) -> None:
+    tables = in_turn(2, apart)
+    for row in (*tables["group_events"], *tables["connections"]):
+        row["client"] = H1
+    one = only(**tables)
+    assert f"c0, c1 ({H1}) ended without leaving {when}, and were taken out of group shop" in one.headline
+    assert (" of silence" in one.headline) == when.startswith("at")
+
+
 # --- what belongs together -------------------------------------------------------------------------------------------
 
 
