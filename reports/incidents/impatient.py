@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import pyarrow.compute as pc
@@ -37,6 +37,7 @@ _ALLOWS = r'"(?:maxWaitMs|timeoutMs)": (?P<ms>\d{1,9})\b'  # of Fetch, and of Pr
 _AT_ONCE_NS = 50 * MILLISECOND_NS  # the RST by which a closed socket meets an answer
 _FOLLOW = frozenset({Trigger.TOPIC_PARTITIONS_CHANGED, Trigger.LEADER_REJOINED, Trigger.MEMBER_REJOINED})
 _REBALANCES = frozenset({EventKind.HEARTBEAT_REFUSED, EventKind.JOINED, EventKind.SYNCED})
+_LED_ELSEWHERE = frozenset({Error.NOT_LEADER_OR_FOLLOWER, Error.FENCED_LEADER_EPOCH})
 _EXPLAINED = (
     "connection_churn",
     "api_versions_storm",
@@ -75,7 +76,8 @@ def found(signs: Signs) -> list[Impatient]:
     """All of them, by client; but for names under which processes are started again and again, beside others.
 
     Nor brokers, which ask each other with timeouts of their own; and no request that a broker did not answer while it
-    stood still, or was away: that is the trouble then. Nor who drops fetches only as it rebalances (franz-go).
+    stood still, or was away: that is the trouble then. Nor who drops fetches only as it rebalances, or as leaders move
+    (franz-go).
     """
     where = (pc.field("protocol") == "kafka") & pc.field("client_id").is_valid()
     reset = where & (pc.field("reset_by") == "client") & pc.field("opened").is_valid() & pc.field("closed").is_valid()
@@ -93,7 +95,7 @@ def found(signs: Signs) -> list[Impatient]:
     all_of: dict[tuple[str, str], list[Row]] = defaultdict(list)
     for row in signs.rows("connections", _OF_CONNECTIONS, where & names):
         all_of[row["client"], row["client_id"]].append(row)
-    rebalanced = _rebalanced(signs, names)
+    changes = _changes(signs, names, all_of)
     made = []
     for who, rows in sorted(often.items()):
         life = _History(all_of[who])
@@ -106,7 +108,7 @@ def found(signs: Signs) -> list[Impatient]:
             if (until := life.gave_up(row, exchange)) is not None:
                 given_up.append(GivenUp(exchange, until))
                 places.add(address(row["broker"], row["broker_port"]))
-                apart += not _within(rebalanced.get(who, ()), exchange["requested"], until)
+                apart += not _within(changes.get(who, ()), exchange["requested"], until)
         if apart >= threshold("gives_up"):
             given_up.sort(key=lambda one: (one.exchange["requested"], one.exchange["connection"]))
             made.append(Impatient(who[1], who[0], sorted(places), given_up))
@@ -128,12 +130,19 @@ def _is_explained(signs: Signs, connection: Row, exchange: Row) -> bool:
     return any(one.covers(exchange["requested"], signs.end) for one in of_broker)
 
 
-def _rebalanced(signs: Signs, names: pc.Expression) -> dict[tuple[str, str], list[int]]:
-    """When some clients were told of a rebalance, joined, or had their assignment, in order."""
+def _changes(
+    signs: Signs, names: pc.Expression, connections: Mapping[tuple[str, str], Sequence[Row]]
+) -> dict[tuple[str, str], list[int]]:
+    """When what some clients read, or from whom, changed, in order: they were told of a rebalance or that a partition
+    is led by another broker, joined, or had their assignment."""
     found: dict[tuple[str, str], list[int]] = defaultdict(list)
     where = names & pc.field("event").isin(sorted(_REBALANCES))
     for row in signs.rows("group_events", ("client", "client_id", "at"), where):
         found[row["client"], row["client_id"]].append(row["at"])
+    who_had = {row["connection"]: who for who, rows in connections.items() for row in rows}
+    for row in signs.rows("errors", ("connection", "at"), names & pc.field("error").isin(sorted(_LED_ELSEWHERE))):
+        if (who := who_had.get(row["connection"])) is not None:
+            found[who].append(row["at"])
     return {who: sorted(times) for who, times in found.items()}
 
 

@@ -13,6 +13,7 @@ from tests.reports.incidents.tables_of import (
     H1,
     H2,
     Row,
+    at,
     connection,
     error,
     exchange,
@@ -22,6 +23,7 @@ from tests.reports.incidents.tables_of import (
     names,
     only,
     rebalance,
+    row,
     seconds,
     silence,
 )
@@ -120,6 +122,25 @@ def test_what_is_dropped_as_its_partitions_change_hands_was_not_too_slow(event: 
     who = {"client": H1, "client_id": "c1"} | given
     events = [group_event(event, 10.05 + 0.8 * n, **who) for n in range(TIMES)]
     incidents = found(connections=[STAYS, *connections], exchanges=exchanges, group_events=events)
+    assert sum(one.kind == "timeout_too_short" for one in incidents) == told
+
+
+@pytest.mark.parametrize(
+    ("code", "connection_number", "told"),
+    [
+        ("FENCED_LEADER_EPOCH", 1, 0),
+        ("NOT_LEADER_OR_FOLLOWER", 1, 0),
+        ("OFFSET_OUT_OF_RANGE", 1, 1),
+        ("FENCED_LEADER_EPOCH", 2, 1),  # of another client
+    ],
+)
+def test_what_is_dropped_as_leaders_move_was_not_too_slow(code: str, connection_number: int, told: int) -> None:
+    """franz-go closes the connections of all fetches whose partitions are led by another broker than before."""
+    connections, exchanges = given_up()
+    other = connection(2, H2, opened=1, client_id="c1")
+    known: Row = {"error": code, "connection": connection_number, "client_id": "c1"}
+    errors = [row("errors", at=at(10.05 + 0.8 * n), **known) for n in range(TIMES)]
+    incidents = found(connections=[STAYS, other, *connections], exchanges=exchanges, errors=errors)
     assert sum(one.kind == "timeout_too_short" for one in incidents) == told
 
 
