@@ -18,7 +18,7 @@ from kafkascope.reports.incidents.planned import changes_made
 from kafkascope.reports.incidents.signs import Signs
 from kafkascope.reports.measures.client_facts import NO_NAME
 from kafkascope.reports.vocabulary.incident_kinds import IncidentKind, Role
-from kafkascope.reports.vocabulary.permissions import OPERATIONS, REFUSED
+from kafkascope.reports.vocabulary.permissions import OPERATIONS, REFUSED, SEEKERS
 from kafkascope.reports.vocabulary.thresholds import threshold
 from kafkascope.sniffer.units import MILLISECOND_NS, SECOND_NS
 
@@ -78,7 +78,8 @@ def _permissions(signs: Signs, names: Sequence[str], _hosts: Sequence[str], sinc
             resource = "the cluster" if kind == "cluster" else f"{kind} {name}" if name else f"its {kind}"
             on.add(resource)
             if (operation := OPERATIONS.get((row["error"], row["api"]))) is not None:
-                needed.add(f"{operation} on {resource}")
+                next_one = f" ({SEEKERS[kind]})" if row["api"] == _SEEKS and kind in SEEKERS else ""
+                needed.add(f"{operation} on {resource}{next_one}")
             if name and kind in _ROLES:
                 subjects.add(Subject(_ROLES[kind], name))
     near = int(threshold("one_trouble") * SECOND_NS)

@@ -58,3 +58,12 @@ OPERATIONS: dict[tuple[Error, str], str] = {
     for api in apis.split()
 }
 """The operation that is needed, by error and API."""
+
+SEEKERS: dict[str, str] = {
+    "group": "a member needs Read, which implies it",
+    "transactional id": "a producer needs Write, which implies it",
+}
+"""What those who may not even look for a coordinator will be refused next, by what it is of.
+
+That an operation implies Describe is told in the documentation of ``AclOperation``.
+"""

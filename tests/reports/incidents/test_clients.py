@@ -139,7 +139,8 @@ def test_who_may_not_look_for_a_coordinator_is_told_of_what(kind: str, request_t
         exchanges=[exchange(1, "FindCoordinator", 30, 30, client_id="c1", error=refused, request=request_text)],
     )
     assert one.headline.endswith(f"({told})")
-    assert f"Describe on {told};" in one.advice
+    whose = "a member needs Read" if kind == "GROUP" else "a producer needs Write"
+    assert f"Describe on {told} ({whose}, which implies it);" in one.advice
     assert (names(one)[2:] == ["shop"]) == (told == "group shop")
 
 
