@@ -174,7 +174,8 @@ class _History:
         if place == len(opened) or opened[place] >= answered:
             return None
         until = int(opened[place])
-        return until if until - since <= threshold("patience") * SECOND_NS else None
+        least, most = threshold("hasty") * MILLISECOND_NS, threshold("patience") * SECOND_NS
+        return until if least <= until - since <= most else None
 
 
 def _exchanges(signs: Signs, where: pc.Expression) -> Iterator[Row]:

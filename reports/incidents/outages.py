@@ -118,19 +118,15 @@ def outages(signs: Signs) -> list[Outage]:
     found += _departed(signs, found)
     found = [one for one in found if one.before or not hides(signs, one.started, one.ended or signs.end)]
     found = _with_fetches(signs, _once(signs, sorted(found, key=lambda one: (one.started, one.host))))
+    follows, out_of_reach = _Waits(signs, found).explain, signs.once(vanished)
+    found = [one for one in found if one.gone or one.unfetched or not follows(one)]
     by_host: dict[str, list[Outage]] = defaultdict(list)
     for one in found:
         by_host[one.host].append(one)
-    follows, out_of_reach = _Waits(signs, found).explain, signs.once(vanished)
     return [
         _taken(signs, one, by_host[one.host])
         for one in found
-        if one.gone
-        or (
-            _stands_still(signs, one, by_host[one.host])
-            and (one.unfetched or not follows(one))
-            and not _unheard(signs, one, out_of_reach)
-        )
+        if one.gone or (_stands_still(signs, one, by_host[one.host]) and not _unheard(signs, one, out_of_reach))
     ]
 
 

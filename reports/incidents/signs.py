@@ -86,6 +86,8 @@ _REBALANCE = (
     "last_by_ms",
 )
 
+_WITHOUT_POLL_INTERVAL = ("kgo", "sarama")  # names of franz-go and sarama, whose rebalance timeout is of its own
+
 _SPAN_KEYS = ("client", "broker", "sender", "at")
 _SPAN_SUMS = (
     "packets",
@@ -385,13 +387,25 @@ class Signs:
         return [rows[-1] for _, rows in sorted(self._by_group.items())]
 
     def poll_intervals(self, group: str) -> dict[str, int]:
-        """max.poll.interval.ms of the members of a group, by client id: they tell it as their rebalance timeout."""
+        """max.poll.interval.ms of the members of a group, by client id: they tell it as their rebalance timeout.
+
+        Not so libraries that have no such interval, nor aiokafka, which does not tell its name: that has its session
+        timeout there, if nothing else is set.
+        """
         return {
             member["client_id"]: member["rebalance_timeout_ms"]
-            for row in self.rebalances_of(group, self.end)
-            for member in row["members"] or ()
-            if member["rebalance_timeout_ms"]
+            for member in self._with_rebalance_timeout(group)
+            if member["software"] not in _WITHOUT_POLL_INTERVAL
+            and (member["software"] or member["rebalance_timeout_ms"] != member["session_timeout_ms"])
         }
+
+    def rebalance_timeouts(self, group: str) -> dict[str, int]:
+        """For how long (ms) a rebalance waits for the members of a group, by client id."""
+        return {member["client_id"]: member["rebalance_timeout_ms"] for member in self._with_rebalance_timeout(group)}
+
+    def _with_rebalance_timeout(self, group: str) -> Iterator[Row]:
+        rows = self.rebalances_of(group, self.end)
+        return (member for row in rows for member in row["members"] or () if member["rebalance_timeout_ms"])
 
     @cached_property
     def _events_by_group(self) -> dict[str, list[Row]]:

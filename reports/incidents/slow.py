@@ -123,7 +123,11 @@ def _slow(signs: Signs, group: str, found: Sequence[Row], timed_out: Sequence[Ro
     in_callback = inside > outside
     certain = any(row["trigger"] == Trigger.POLL_TIMEOUT and row["certainty"] == Certainty.CERTAIN for row in timed_out)
     limits = sorted({intervals[name] for name in names if name in intervals})
-    allowed = f"max.poll.interval.ms ({' or '.join(map(duration, limits[:2]))}) allows" if limits else "it may"
+    allowed = (
+        f"max.poll.interval.ms ({' or '.join(map(duration, limits[:2]))}) allows"
+        if limits
+        else "its poll interval allows"
+    )
     how_often = ", ".join(f"{name} {counted(times[name], 'time')}" if times[name] else name for name in names[:5])
     return Incident(
         kind=IncidentKind.SLOW_REVOCATION if in_callback else IncidentKind.SLOW_PROCESSING,

@@ -226,14 +226,14 @@ def _waited_for(signs: Signs, group: str, found: Sequence[Late]) -> Incident:
     effects, cost_ms, rebalances = of_rebalances([one.rebalance for one in found if one.rebalance])
     if waiting and waiting[0].rebalance and (held := held_up(members_before(signs, waiting[0].rebalance))):
         effects, cost_ms = (*effects, unread(held, waiting[0].ms)), cost_ms + waiting[0].ms * len(held)
-    intervals = signs.poll_intervals(group)
-    most = max((intervals[name] for name in names if name in intervals), default=0)
+    timeouts = signs.rebalance_timeouts(group)
+    most = max((timeouts[name] for name in names if name in timeouts), default=0)
     times = f"{counted(len(found), 'rebalance')}, for up to" if len(found) > 1 else "a rebalance for"
     did = f"kept all others waiting in {times} {duration(longest)} from {clock(since)} on"
     if waiting:
         seen = waiting[0].rebalance or waiting[0].is_seen
         begun = f"the rebalance of {clock(waiting[0].begun)}" if seen else "a rebalance whose begin is not seen"
-        bound = f" (for max.poll.interval.ms, {duration(most)}, at most)" if most else ""
+        bound = f" (for the rebalance timeout, {duration(most)}, at most)" if most else ""
         verb = "has" if len(names) == 1 else "have"
         did = f"{verb} not come back to {begun}, and all others wait at the end{bound}"
     meanwhile, advice = _meanwhile(signs, group, names, since)

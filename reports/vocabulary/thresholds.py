@@ -116,6 +116,9 @@ THRESHOLDS: dict[str, Threshold] = {
     "failed_handshakes": Threshold(2, "handshakes", "one may be a probe of the port; clients try again"),
     "gives_up": Threshold(3, "connections", "one or two are what a client does whose broker is about to go"),
     "patience": Threshold(5, "s", "request.timeout.ms is 30 s by default, and brokers that are well may take seconds"),
+    "hasty": Threshold(
+        50, "ms", "no timeout is as short; librdkafka drops what it began with as soon as it knows better"
+    ),
     "storm_connections": Threshold(
         3, "times connections_opened", "tools that a script starts open two or three each, some times a minute"
     ),

@@ -97,6 +97,8 @@ def test_brokers_do_not_wait_long_for_each_other() -> None:
         (given_up(waits=4), [STAYS], False),  # it waited for the answer
         (given_up(waits=5, took=30), [STAYS], True),
         (given_up(waits=5.1, took=30), [STAYS], False),  # any client gives up some time
+        (given_up(waits=0.05), [STAYS], True),
+        (given_up(waits=0.049), [STAYS], False),  # that is no timeout
         (given_up(client_id=None), [STAYS], False),
     ],
 )

@@ -238,6 +238,12 @@ def test_short_ones_that_come_again_and_again_are_one_trouble(times: int, apart:
     assert not is_told or "3 times, the longest for 400 ms" in incidents[0].headline
 
 
+def test_one_short_stall_beside_waits_for_a_broker_that_is_gone_does_not_come_again() -> None:
+    gone = silence(B2, 10, 12, refused=1, **GONE)
+    waits = [silence(B1, at, at + 0.4, **HELD) for at in (10.5, 11, 11.5)]
+    assert [one.kind for one in told(gone, *waits, silence(B1, 30, 30.8, **HELD))] == ["broker_down"]
+
+
 @pytest.mark.parametrize("apart", [threshold("one_trouble"), threshold("one_trouble") + 0.1])
 def test_stalls_within_a_minute_are_one_incident(apart: float) -> None:
     incidents = told(silence(B1, 10, 12, **HELD), silence(B1, 12 + apart, 15 + apart, **HELD))

@@ -48,6 +48,25 @@ def test_a_storm_of_poll_timeouts_is_critical_and_one_that_was_read_from_little_
     assert only(rebalances=[row], findings=[storm | {"subject": "group other"}]).severity == "warning"
 
 
+@pytest.mark.parametrize(
+    ("software", "session_timeout_ms", "allowed"),
+    [
+        ("apache-kafka-java", 8_000, "max.poll.interval.ms (8.0 s) allows"),
+        (None, 6_000, "max.poll.interval.ms (8.0 s) allows"),  # a capture that began later
+        (None, 8_000, "its poll interval allows"),  # aiokafka tells its session timeout
+        ("sarama", 6_000, "its poll interval allows"),
+    ],
+)
+def test_a_rebalance_timeout_may_be_no_poll_interval(
+    software: str | None, session_timeout_ms: int, allowed: str
+) -> None:
+    timeouts = {"session_timeout_ms": session_timeout_ms, "rebalance_timeout_ms": 8_000}
+    row = rebalance(
+        "poll_timeout", 4, 20, trigger_client_id="c1", members=[member("c1") | {"software": software} | timeouts]
+    )
+    assert f" longer over its records than {allowed} (c1 " in only(rebalances=[row]).headline
+
+
 def test_acknowledgements_behind_the_lock_are_slow_processing() -> None:
     late = error("INVALID_RECORD_STATE", "ShareAcknowledge", 20, 25, 7, topic="orders", partition=1, group_id="sharers")
     one = only(error_histogram=[late, late | {"api": "ShareFetch", "count": 2}])

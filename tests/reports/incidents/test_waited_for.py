@@ -172,7 +172,7 @@ def test_all_others_wait_as_the_capture_ends() -> None:
     begun = clock(at(LASTS - 28))
     assert one.headline == (
         f"c2 of group shop has not come back to the rebalance of {begun}, and all others wait at the end (for "
-        "max.poll.interval.ms, 5 min 0 s, at most): its heartbeats go on, but its application does not poll; 1 "
+        "the rebalance timeout, 5 min 0 s, at most): its heartbeats go on, but its application does not poll; 1 "
         "rebalance; nobody read orders 0-2 for 28.0 s"
     )
 
