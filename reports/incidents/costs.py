@@ -26,7 +26,8 @@ def of_rebalances(rows: Sequence[Row]) -> tuple[tuple[Effect, ...], float, froze
         effects.append(Effect("partitions", text, len(unowned), worst))
     again = sum(row["reread_records"] or 0 for row in distinct.values())
     if again:
-        effects.append(Effect("records", f"{again:,} records were read again", again))
+        were = "was" if again == 1 else "were"
+        effects.append(Effect("records", f"{counted(again, 'record')} {were} read again", again))
     whole = sum(row["cost_ms"] or 0 for row in distinct.values())
     known = frozenset((group, generation) for group, generation in distinct if generation is not None)
     return tuple(effects), float(max(total, whole)), known

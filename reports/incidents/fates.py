@@ -272,8 +272,12 @@ def fate_advice(signs: Signs, kind: IncidentKind, groups: Collection[str], *, cl
     """What to do about members of which that became."""
     if closed:
         return _ADVICE_CLOSED
+    advice = _FATE_ADVICE[kind]
+    protocols = {row["protocol"] for group in groups for row in signs.rebalances_of(group, signs.end)}
+    if len(protocols) == 1 and (protocol := protocols.pop()) in _SESSION_OF_GROUP:
+        return advice.replace(_SESSION, f"{protocol}.{_SESSION} of the group (kafka-configs --entity-type groups)")
     of_streams = kind == IncidentKind.CLIENT_DIED and all(is_of_streams(signs, group) for group in groups)
-    return f"{_ADVICE_STREAMS} {_FATE_ADVICE[kind]}" if of_streams else _FATE_ADVICE[kind]
+    return f"{_ADVICE_STREAMS} {advice}" if of_streams else advice
 
 
 @dataclass(frozen=True, slots=True)
@@ -356,6 +360,12 @@ _FATE_WORDS = {
     IncidentKind.CLIENT_FROZEN: "froze",
     IncidentKind.CLIENT_UNREACHABLE: "{were} cut off from the network",
 }
+_SESSION = "session.timeout.ms"
+_SESSION_OF_GROUP = (
+    "consumer",
+    "share",
+    "streams",
+)  # protocols with which brokers set it, and groups (KIP-848, KIP-932)
 _FATE_ADVICE = {
     IncidentKind.CLIENT_DIED: "Find out why the process ended (kill, out of memory, crash: its log and the host's "
     "dmesg); close the consumer on shutdown, so that it leaves at once. A shorter session.timeout.ms finds a dead "

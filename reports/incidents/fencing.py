@@ -36,7 +36,7 @@ class Takeover(NamedTuple):
 
 def shared(signs: Signs) -> Iterator[Incident]:
     """Ids that processes take from each other again and again; once is how one replaces another that hangs."""
-    refused = [row for row in signs.errors if row["error"] in FENCED]
+    refused = [row for row in signs.errors if row["error"] in FENCED or _ends_in_vain(row)]
     if not refused:
         return
     by_name: dict[str, list[Row]] = defaultdict(list)
@@ -49,6 +49,14 @@ def shared(signs: Signs) -> Iterator[Incident]:
         takeovers = _takeovers(rows, hosts, refused, signs.end)
         if len(takeovers) >= threshold("takeovers"):
             yield _shared(signs, name, takeovers)
+
+
+def _ends_in_vain(error: Row) -> bool:
+    """Whether the end of a transaction was refused as brokers do while another process takes the id over.
+
+    So Kafka 4.1 answers clients that know no other word for it (librdkafka), with that other's abort under way.
+    """
+    return bool(error["api"] == "EndTxn" and error["error"] == Error.UNKNOWN_SERVER_ERROR)
 
 
 def _takeovers(rows: Sequence[Row], hosts: dict[int, str], refused: Sequence[Row], end: int) -> list[Takeover]:

@@ -382,7 +382,9 @@ def _apart(of_run: Sequence[Loss]) -> int:
 def _silence_and_return(first: Loss, ended: int, back: Sequence[Row], names: Sequence[str]) -> str:
     """How long a member was silent before it was taken out, and who came back when; ended is when its process was."""
     lasted = duration((first.expelled - min(first.since, ended)) / MILLISECOND_NS)
-    silent = f" after {lasted} of silence" if first.last_word and not first.by_end else ""
+    # Members that are not told the session's length: the others see only some time later that it was over.
+    up_to = "" if first.rebalance["protocol"] == "classic" else "up to "
+    silent = f" after {up_to}{lasted} of silence" if first.last_word and not first.by_end else ""
     if not back:
         return silent
     came = {row["trigger_client_id"] for row in back}

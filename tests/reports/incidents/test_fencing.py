@@ -39,6 +39,13 @@ def test_two_that_fence_each_other() -> None:
     assert "t2 (10.0.1.2) took it over; t1 was answered INVALID_PRODUCER_EPOCH" in one.evidence[0].text
 
 
+def test_the_end_of_a_transaction_may_be_refused_without_a_word_for_it() -> None:
+    ends = error("UNKNOWN_SERVER_ERROR", "EndTxn", 21, 21, client_id="t1")
+    one = only(exchanges=TURNS, error_histogram=[ends, REFUSED[1]], connections=[T1, T2])
+    assert "t1 was answered UNKNOWN_SERVER_ERROR" in one.evidence[0].text
+    assert found(exchanges=TURNS[:3], error_histogram=[ends], connections=[T1, T2]) == []
+
+
 @pytest.mark.parametrize(
     ("exchanges", "errors"),
     [

@@ -72,6 +72,17 @@ def test_a_process_that_ends_has_its_connections_closed_by_its_kernel(
         assert one.evidence[-1].packet == 1
 
 
+@pytest.mark.parametrize("protocol", ["consumer", "share", "streams"])
+def test_how_long_sessions_are_is_told_by_the_group_where_members_do_not_tell_it(protocol: str) -> None:
+    gone = connection(1, opened=1, closed=30, how_closed="fin")
+    (one,) = lost(LOST | {"protocol": protocol, "reread_records": 1}, connections=[gone])
+    assert "taken out of group shop after up to 10.0 s of silence" in one.headline
+    assert one.headline.endswith("; 1 record was read again")
+    assert f"A shorter {protocol}.session.timeout.ms of the group (kafka-configs --entity-type groups) f" in one.advice
+    (one,) = lost(connections=[gone])
+    assert "A shorter session.timeout.ms finds" in one.advice
+
+
 @pytest.mark.parametrize(("member_id", "closed", "told"), [("c1-id", 30, True), ("c1-id", 40, False), ("x", 30, False)])
 def test_a_member_whose_session_the_capture_lacks_died_when_its_connection_ended(
     member_id: str, closed: float, told: bool
