@@ -274,7 +274,7 @@ def fate_advice(signs: Signs, kind: IncidentKind, groups: Collection[str], *, cl
         return _ADVICE_CLOSED
     advice = _FATE_ADVICE[kind]
     protocols = {row["protocol"] for group in groups for row in signs.rebalances_of(group, signs.end)}
-    if len(protocols) == 1 and (protocol := protocols.pop()) in _SESSION_OF_GROUP:
+    if len(protocols) == 1 and (protocol := protocols.pop()) in SESSION_OF_GROUP:
         return advice.replace(_SESSION, f"{protocol}.{_SESSION} of the group (kafka-configs --entity-type groups)")
     of_streams = kind == IncidentKind.CLIENT_DIED and all(is_of_streams(signs, group) for group in groups)
     return f"{_ADVICE_STREAMS} {advice}" if of_streams else advice
@@ -361,7 +361,7 @@ _FATE_WORDS = {
     IncidentKind.CLIENT_UNREACHABLE: "{were} cut off from the network",
 }
 _SESSION = "session.timeout.ms"
-_SESSION_OF_GROUP = (
+SESSION_OF_GROUP = (
     "consumer",
     "share",
     "streams",

@@ -23,7 +23,7 @@ from kafkascope.reports.vocabulary.thresholds import threshold
 from kafkascope.reports.vocabulary.triggers import Certainty
 from kafkascope.sniffer.units import MILLISECOND_NS, SECOND_NS
 
-_ADVICE_DELETED = (
+ADVICE_DELETED = (
     "Compare the topic's retention (retention.ms, retention.bytes, or who ran kafka-delete-records) with how far the "
     "group was behind; auto.offset.reset decides whether it goes on at the oldest record that is left or at the end."
 )
@@ -63,7 +63,7 @@ def _refused(signs: Signs) -> dict[str, list[Row]]:
 def _lost(signs: Signs, topic: str, rows: Sequence[Row], names: Sequence[str], groups: Sequence[str]) -> Incident:
     since, until = rows[0]["first"], max(row["last"] for row in rows)
     skipped = _skipped(signs, topic, since, names)
-    deletion = None if skipped.is_beyond else _deletion(signs, topic, since)
+    deletion = None if skipped.is_beyond else deletion_before(signs, topic, since)
     partitions = sorted({f"{topic}-{row['partition']}" for row in rows if row["partition"] is not None})
     effects = [Effect("partitions", f"positions lost in {in_words(partitions)}", len(partitions))]
     cost = ""
@@ -79,9 +79,9 @@ def _lost(signs: Signs, topic: str, rows: Sequence[Row], names: Sequence[str], g
         ended=until,
         headline=f"{listed(names or ['a consumer'])}{f' of group {listed(groups)}' if groups else ''} lost "
         f"{'its position' if len(names) <= 1 else 'their positions'} in {in_words(partitions)} at "
-        f"{clock(since)}{_again(rows, until)}: {_why(skipped, deletion)}{cost}",
+        f"{clock(since)}{_again(rows, until)}: {why(deletion, is_beyond=skipped.is_beyond)}{cost}",
         evidence=tuple(_evidence(topic, rows, deletion)),
-        advice=_ADVICE_BEYOND if skipped.is_beyond else _ADVICE_DELETED,
+        advice=_ADVICE_BEYOND if skipped.is_beyond else ADVICE_DELETED,
         cost_ms=(until - since) / MILLISECOND_NS,
         effects=tuple(effects),
         findings=signs.explained(
@@ -101,11 +101,12 @@ def _again(rows: Sequence[Row], until: int) -> str:
     return f", and again and again until {clock(until)} ({sum(times.values()):,} times in all)"
 
 
-def _why(skipped: _Skipped, deletion: Row | None) -> str:
+def why(deletion: Row | None, *, is_beyond: bool = False) -> str:
+    """Why a position is not in the log: who had records deleted, if it is known."""
     if deletion is not None:
         who = f"{deletion['client_id'] or '?'} ({deletion['host']})"
         return f"{who} had records deleted at {clock(deletion['requested'])}"
-    return "it lies behind the end of the log" if skipped.is_beyond else "the log does not have it any more"
+    return "it lies behind the end of the log" if is_beyond else "the log does not have it any more"
 
 
 def _evidence(topic: str, rows: Sequence[Row], deletion: Row | None) -> Iterator[Weighed]:
@@ -119,7 +120,7 @@ def _evidence(topic: str, rows: Sequence[Row], deletion: Row | None) -> Iterator
         yield Weighed(text, row["first_packet"], row["first"], 0.95)
 
 
-def _deletion(signs: Signs, topic: str, until: int) -> Row | None:
+def deletion_before(signs: Signs, topic: str, until: int) -> Row | None:
     """The last request before a time by which somebody had records of a topic deleted."""
     return max(
         (

@@ -16,6 +16,7 @@ from kafkascope.reports.incidents.credentials import failures
 from kafkascope.reports.incidents.fates import (
     ADVICE_OPEN,
     OPEN,
+    SESSION_OF_GROUP,
     Fate,
     Loss,
     cut_off_beside,
@@ -383,7 +384,7 @@ def _silence_and_return(first: Loss, ended: int, back: Sequence[Row], names: Seq
     """How long a member was silent before it was taken out, and who came back when; ended is when its process was."""
     lasted = duration((first.expelled - min(first.since, ended)) / MILLISECOND_NS)
     # Members that are not told the session's length: the others see only some time later that it was over.
-    up_to = "" if first.rebalance["protocol"] == "classic" else "up to "
+    up_to = "up to " if first.rebalance["protocol"] in SESSION_OF_GROUP else ""
     silent = f" after {up_to}{lasted} of silence" if first.last_word and not first.by_end else ""
     if not back:
         return silent

@@ -99,7 +99,7 @@ def _uncommitted(signs: Signs, numbers: Sequence[int], since: int, topic: str) -
         & (pc.field("requested") >= moment(since))
     )
     answers = signs.rows("exchanges", ["requested", "connection", "response"], where) if numbers else []
-    names = {topic} | _ids(signs, numbers, topic) if answers else set()
+    names = {topic} | ids_of(signs, numbers, topic) if answers else set()
     first: dict[int, int] = {}  # by partition, what the first answer says
     for row in sorted(answers, key=lambda row: (row["requested"], row["connection"])):
         for name, partition, offset in committed_offsets(body_of(row["response"])):
@@ -108,7 +108,7 @@ def _uncommitted(signs: Signs, numbers: Sequence[int], since: int, topic: str) -
     return {one for one, offset in first.items() if offset < 0} if max(first.values(), default=-1) >= 0 else set()
 
 
-def _ids(signs: Signs, numbers: Sequence[int], topic: str) -> set[str]:
+def ids_of(signs: Signs, numbers: Sequence[int], topic: str) -> set[str]:
     """Ids of a topic, which OffsetFetch has from version 10 on, by the metadata that some connections asked for."""
     where = (pc.field("api") == "Metadata") & pc.field("connection").isin(sorted(numbers))
     batches = signs.batches("exchanges", ["response"], where)

@@ -40,6 +40,7 @@ from kafkascope.reports.incidents import (
     offsets,
     on_demand,
     oversized,
+    passed_over,
     paths,
     paused,
     planned,
@@ -120,6 +121,7 @@ RULES: tuple[Rule, ...] = (
     _rule(given_up.given_up, IncidentKind.RECORDS_GIVEN_UP),
     _rule(lost_records.lost, IncidentKind.RECORDS_LOST),
     _rule(lost_positions.offsets_lost, IncidentKind.OFFSETS_LOST),
+    _rule(passed_over.passed_over, IncidentKind.OFFSETS_LOST),
     _rule(new_partitions.begun_late, IncidentKind.OFFSETS_LOST),
     _rule(forgotten.offsets_forgotten, IncidentKind.OFFSETS_LOST),
     _rule(
