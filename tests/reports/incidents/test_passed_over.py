@@ -86,6 +86,7 @@ def test_who_had_them_deleted_is_named() -> None:
         {"partitions": [reads(21, 72, 60), reads(90, 129, 129)]},  # it had read on since
         {"partitions": [reads(19, 129, 129)]},  # before it was told
         {"partitions": [reads(21, 129, 129, connection=2)]},  # another client
+        {"partitions": [reads(21, 140, 129)]},  # a place of its own choice
         {"exchanges": [told(20, 130)]},
         {"exchanges": [told(20, -1)]},
         {"exchanges": [told(20, 72, "other")]},
