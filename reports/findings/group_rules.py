@@ -520,7 +520,7 @@ def _idle(group: Group) -> Iterator[Finding]:
 
 def _uneven(group: Group) -> Iterator[Finding]:
     settled = [r for r in group.rebalances if r.stable and r.protocol in ("classic", "consumer") and len(r.members) > 1]
-    if not settled:
+    if not settled or not _all_given_out(settled[-1]):
         return
     last = settled[-1]
     alike: dict[tuple[str, ...], list[Member]] = defaultdict(list)
@@ -553,6 +553,12 @@ def _uneven(group: Group) -> Iterator[Finding]:
             0.5,
             (last.stable, None),
         )
+
+
+def _all_given_out(rebalance: Rebalance) -> bool:
+    """Whether what members gave up is with others, and not still to be given out, as it is in a second phase."""
+    before = {partition for member in rebalance.members for partition in member.assignment_before or ()}
+    return before <= {partition for member in rebalance.members for partition in member.assignment or ()}
 
 
 def _partitions_unowned(group: Group) -> Iterator[Finding]:

@@ -714,6 +714,14 @@ def test_assignments_are_judged_where_several_members_have_partitions_of_their_o
     assert len(of_kind("uneven_assignment", rebalances(0, **{"members": owners(6, 3)} | last))) == found
 
 
+@pytest.mark.parametrize(("before", "found"), [(6, 1), (7, 0)])
+def test_while_partitions_wait_to_be_given_out_nothing_is_uneven(before: int, found: int) -> None:
+    """One has given up what the other, which had none when the capture ends or it dies, is to have."""
+    members = owners(6, 0)
+    members[0].assignment_before = [f"t-{number}" for number in range(before)]
+    assert len(of_kind("uneven_assignment", rebalances(0, members=members))) == found
+
+
 def test_what_was_uneven_before_all_but_one_left_is_told() -> None:
     history = rebalances(0, 1, members=owners(6, 3))
     history.rebalances[1].members = owners(9)
