@@ -52,8 +52,12 @@ def assigned(members: Iterable[Row]) -> list[str]:
 
 def held_up(members: Sequence[Row]) -> list[str]:
     """Partitions that members give up as they join again, if all of them do."""
-    eager = all(member["assignors"] and {*member["assignors"]} <= EAGER for member in members)
-    return assigned(members) if eager else []
+    return assigned(members) if all(map(is_eager, members)) else []
+
+
+def is_eager(member: Row) -> bool:
+    """Whether a member gives up all that it has as it joins again."""
+    return bool(member["assignors"]) and {*member["assignors"]} <= EAGER
 
 
 def unread(partitions: Collection[str], ms: float, why: str = "") -> Effect:

@@ -15,7 +15,7 @@ from kafkascope.reports.columns.arrow import moment
 from kafkascope.reports.columns.name_lists import listed
 from kafkascope.reports.columns.text import counted
 from kafkascope.reports.columns.words import clock, duration
-from kafkascope.reports.incidents.costs import assigned, members_before, of_rebalances
+from kafkascope.reports.incidents.costs import assigned, is_eager, members_before, of_rebalances
 from kafkascope.reports.incidents.incident import Effect, Incident, Subject, Weighed, every
 from kafkascope.reports.incidents.incident import in_words as outcome
 from kafkascope.reports.incidents.paused import pauses
@@ -26,6 +26,7 @@ from kafkascope.reports.vocabulary.thresholds import threshold
 from kafkascope.reports.vocabulary.triggers import Certainty, Trigger
 from kafkascope.sniffer.units import MILLISECOND_NS, SECOND_NS
 
+_TOLD, _JOINED, _TIMED_OUT, _LEFT = "told", "joined", "timed out", "left"
 _ADVICE_REVOCATION = (
     "Look at onPartitionsRevoked, and at what is committed there: it must end well within max.poll.interval.ms, "
     "which is the rebalance timeout too."
@@ -90,19 +91,38 @@ def _polled_last_in_rebalance(signs: Signs, group: str, intervals: Mapping[str, 
     """
     told: dict[str, int] = {}
     inside = outside = 0
-    for event in signs.events_of_group(group):
-        name = event["client_id"]
+    for at, name, what in sorted((*_turns(signs, group), *_refused_or_gone(signs, group)), key=itemgetter(0)):
         if name not in intervals:
             continue
-        if event["event"] == "heartbeat_refused" and event["detail"] == Error.REBALANCE_IN_PROGRESS:
-            told.setdefault(name, event["at"])
-        elif event["event"] == "left":
-            last_poll = event["at"] - intervals[name] * MILLISECOND_NS
-            if "poll timeout" in (event["detail"] or ""):
-                is_inside = name in told and last_poll >= told[name] - SECOND_NS // 2
-                inside, outside = inside + is_inside, outside + (not is_inside)
-            told.pop(name, None)
+        if what == _TOLD:
+            told.setdefault(name, at)
+            continue
+        if what == _TIMED_OUT:
+            last_poll = at - intervals[name] * MILLISECOND_NS
+            is_inside = name in told and last_poll >= told[name] - SECOND_NS // 2
+            inside, outside = inside + is_inside, outside + (not is_inside)
+        told.pop(name, None)
     return inside, outside
+
+
+def _turns(signs: Signs, group: str) -> Iterator[tuple[int, str, str]]:
+    """When members had joined, and so given up what they give up before, or were to give up what they had kept."""
+    for row in signs.rebalances_of(group, signs.end):
+        for member in row["members"] or ():
+            if member["joined"] is not None:
+                yield member["joined"], member["client_id"], _JOINED
+            taken = {*(member["assignment_before"] or ())} - {*(member["assignment"] or ())}
+            if taken and member["synced"] is not None and not is_eager(member):
+                yield member["synced"], member["client_id"], _TOLD
+
+
+def _refused_or_gone(signs: Signs, group: str) -> Iterator[tuple[int, str, str]]:
+    """When members were told of a rebalance, or left."""
+    for event in signs.events_of_group(group):
+        if event["event"] == "heartbeat_refused" and event["detail"] == Error.REBALANCE_IN_PROGRESS:
+            yield event["at"], event["client_id"], _TOLD
+        elif event["event"] == "left":
+            yield event["at"], event["client_id"], _TIMED_OUT if "poll timeout" in (event["detail"] or "") else _LEFT
 
 
 def _slow(signs: Signs, group: str, found: Sequence[Row], timed_out: Sequence[Row]) -> Incident:

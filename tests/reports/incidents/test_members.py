@@ -210,6 +210,30 @@ def test_one_that_polled_last_in_a_rebalance_gives_up_too_slowly() -> None:
 
 
 @pytest.mark.parametrize(
+    ("assignors", "keeps", "kind"),
+    [
+        (["range"], ["t-0"], "slow_processing"),  # it gave up all before it joined
+        (["cooperative-sticky"], ["t-0"], "slow_revocation"),
+        (["cooperative-sticky"], ["t-0", "t-1"], "slow_processing"),
+    ],
+)
+def test_one_that_joins_has_what_it_gives_up_behind_it_or_before_it(
+    assignors: list[str], keeps: list[str], kind: str
+) -> None:
+    before = {"assignors": assignors, "assignment_before": ["t-0", "t-1"], "assignment": keeps}
+    who = member("c1") | before | {"rebalance_timeout_ms": 10_000, "joined": at(21.9), "synced": at(22)}
+    rows = [
+        rebalance("member_joined", 4, 21, trigger_client_id="c2", members=[who]),
+        rebalance("poll_timeout", 5, 32, trigger_client_id="c1"),
+    ]
+    events = [
+        group_event("heartbeat_refused", 21.8, client_id="c1", detail="REBALANCE_IN_PROGRESS"),
+        group_event("left", 32, client_id="c1", detail="consumer poll timeout has expired."),
+    ]
+    assert only(rebalances=rows, group_events=events).kind == kind
+
+
+@pytest.mark.parametrize(
     ("sent", "received", "kind", "befell"),
     [
         (health(1, "client", [30, 32.5], [30, 32.5]), [33, 35], "client_unreachable", 32.5),
