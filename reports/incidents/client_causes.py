@@ -13,8 +13,8 @@ from kafkascope.reports.columns.name_lists import listed
 from kafkascope.reports.columns.words import duration
 from kafkascope.reports.groups.body import body_of
 from kafkascope.reports.incidents import credentials, lag
+from kafkascope.reports.incidents.changes import changes_made
 from kafkascope.reports.incidents.incident import EVIDENCE_SHOWN, Effect, Subject, Weighed
-from kafkascope.reports.incidents.planned import changes_made
 from kafkascope.reports.incidents.signs import Signs
 from kafkascope.reports.measures.client_facts import NO_NAME
 from kafkascope.reports.vocabulary.incident_kinds import IncidentKind, Role

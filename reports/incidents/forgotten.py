@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
 
 import pyarrow.compute as pc
 
@@ -11,9 +13,9 @@ from kafkascope.reports.columns.name_lists import in_words, listed
 from kafkascope.reports.columns.text import counted
 from kafkascope.reports.columns.words import clock
 from kafkascope.reports.groups.body import body_of, listed_offsets
+from kafkascope.reports.incidents.changes import changes_made, named_in, topics_deleted
 from kafkascope.reports.incidents.incident import Effect, Incident, Subject, Weighed, every
 from kafkascope.reports.incidents.incident import in_words as outcome
-from kafkascope.reports.incidents.planned import changes_made, named_in, topics_deleted
 from kafkascope.reports.incidents.signs import Row, Signs
 from kafkascope.reports.vocabulary.finding_kinds import Severity
 from kafkascope.reports.vocabulary.incident_kinds import IncidentKind, Role
@@ -29,26 +31,94 @@ _WITH_PACKETS = 12  # of the rows of a group: more than a person looks up
 _DELETIONS = ("OffsetDelete", "DeleteGroups")
 
 
+@dataclass(frozen=True, slots=True)
+class Gone:
+    """What a group had committed, and was told that it is not there; by time, topic and partition."""
+
+    group: str
+    rows: Sequence[Row]
+    deletions: Sequence[Row]  # requests by which somebody deleted some of it
+
+    @property
+    def passed_over(self) -> int:
+        """Records that it did not read, as far as that is known."""
+        return sum(row["passed_over"] or 0 for row in self.rows)
+
+    @property
+    def is_meant(self) -> bool:
+        """Whether all of it was deleted by somebody, and nothing passed over by that."""
+        return not self.passed_over and {row["topic"] for row in self.rows} <= set(
+            chain.from_iterable(row["of_topics"] for row in self.deletions)
+        )
+
+    @property
+    def effect(self) -> Effect:
+        """What came of it, if it was meant."""
+        again = {
+            (row["topic"], row["partition"]): row["committed_offset"] - row["read_from"]
+            for row in self.rows
+            if row["read_from"] is not None and row["read_from"] < row["committed_offset"]
+        }
+        if again:
+            count = sum(again.values())
+            return Effect("records", f"{count:,} records that group {self.group} had committed are read again", count)
+        partitions = [f"{row['topic']}-{row['partition']}" for row in self.rows]
+        text = f"what group {self.group} had committed of {in_words(partitions)} is gone"
+        return Effect("partitions", text, len(partitions))
+
+    def findings(self, signs: Signs) -> frozenset[str]:
+        """Ids of findings that it explains."""
+        return signs.explained(
+            ("commits_forgotten", "read_again"), self.rows[0]["at"], self.rows[-1]["at"], groups=[self.group]
+        )
+
+
 def offsets_forgotten(signs: Signs) -> Iterator[Incident]:
     """Members that were told nothing is committed where something had been, and did not go on where they would have.
 
-    What had been committed of a topic that somebody has deleted since is of a log that is gone, as is told with that.
+    What somebody deleted, and is read again, is told with that (`begun_anew`); so is what was committed of a topic that
+    somebody has deleted since, as it is of a log that is gone.
     """
-    by_group: dict[str, list[Row]] = defaultdict(list)
-    never: dict[str, list[Row]] = defaultdict(list)
-    for row in signs.rows("forgotten_commits"):
-        if row["committed_offset"] is None:
-            never[row["group_id"]].append(row)
-        elif row["read_from"] != row["committed_offset"] and not _is_of_another_log(signs, row):
-            by_group[row["group_id"]].append(row)
-    for rows in (*by_group.values(), *never.values()):
-        rows.sort(key=lambda row: (row["at"], row["topic"], row["partition"]))
-    never = _sent_there(signs, never)
-    packets = _packets(signs, [row for rows in by_group.values() for row in rows[:_WITH_PACKETS]])
-    for group, rows in sorted(by_group.items()):
-        yield _forgotten(signs, group, rows, packets)
-    for group, rows in sorted(never.items()):
+    gone = [one for one in signs.once(_gone) if not one.is_meant]
+    packets = _packets(signs, [row for one in gone for row in one.rows[:_WITH_PACKETS]])
+    for one in gone:
+        yield _forgotten(signs, one, packets)
+    for group, rows in sorted(_sent_there(signs, _never(signs)).items()):
         yield _never_committed(signs, group, rows)
+
+
+def begun_anew(signs: Signs, deletion: Row) -> list[Gone]:
+    """What came of a request by which somebody deleted offsets of groups: these read again, as was meant."""
+    place = deletion["connection"], deletion["number"]
+    return [
+        one
+        for one in (signs.once(_gone) if deletion["api"] in _DELETIONS else ())
+        if one.is_meant and place in {(row["connection"], row["number"]) for row in one.deletions}
+    ]
+
+
+def _gone(signs: Signs) -> list[Gone]:
+    by_group: dict[str, list[Row]] = defaultdict(list)
+    for row in signs.rows("forgotten_commits", where=pc.field("committed_offset").is_valid()):
+        if row["read_from"] != row["committed_offset"] and not _is_of_another_log(signs, row):
+            by_group[row["group_id"]].append(row)
+    return [
+        Gone(group, rows, _deletions(signs, group, rows))
+        for group, of_group in sorted(by_group.items())
+        for rows in [sorted(of_group, key=_in_order)]
+    ]
+
+
+def _never(signs: Signs) -> dict[str, list[Row]]:
+    """Groups that had committed nothing."""
+    never: dict[str, list[Row]] = defaultdict(list)
+    for row in signs.rows("forgotten_commits", where=pc.field("committed_offset").is_null()):
+        never[row["group_id"]].append(row)
+    return {group: sorted(rows, key=_in_order) for group, rows in never.items()}
+
+
+def _in_order(row: Row) -> tuple[int, str, int]:
+    return row["at"], row["topic"], row["partition"]
 
 
 def _is_of_another_log(signs: Signs, row: Row) -> bool:
@@ -131,17 +201,13 @@ def _packets(signs: Signs, rows: Sequence[Row]) -> dict[tuple[int, int], int | N
     return found
 
 
-def _forgotten(
-    signs: Signs, group: str, rows: Sequence[Row], packets: Mapping[tuple[int, int], int | None]
-) -> Incident:
+def _forgotten(signs: Signs, gone: Gone, packets: Mapping[tuple[int, int], int | None]) -> Incident:
+    group, rows, deletions, passed_over = gone.group, gone.rows, gone.deletions, gone.passed_over
     since, until = rows[0]["at"], rows[-1]["at"]
-    committed = min(row["committed_at"] for row in rows)
     topics = {row["topic"] for row in rows}
     names = sorted({row["client_id"] for row in rows if row["client_id"]})
     partitions = [f"{row['topic']}-{row['partition']}" for row in rows]
-    passed_over = sum(row["passed_over"] or 0 for row in rows)
     back = [row for row in rows if row["read_from"] is not None and row["read_from"] < row["committed_offset"]]
-    deletions = _deletions(signs, group, topics, committed, until)
     who = sorted({f"{row['client_id'] or '?'} ({row['host']})" for row in deletions})
     why = (
         f"{listed(who)} deleted them at {clock(deletions[0]['requested'])} ({deletions[0]['api']})"
@@ -190,17 +256,20 @@ def _forgotten(
         "offsets.retention.minutes; auto.offset.reset decides where it goes on without any.",
         cost_ms=0,
         effects=tuple(effects),
-        findings=signs.explained(("commits_forgotten", "read_again"), since, until, groups=[group]),
+        findings=gone.findings(signs),
     )
 
 
-def _deletions(signs: Signs, group: str, topics: set[str], since: int, until: int) -> list[Row]:
-    """Requests by which somebody deleted a group's offsets in a time, as they are named in them."""
+def _deletions(signs: Signs, group: str, rows: Sequence[Row]) -> list[Row]:
+    """Requests by which somebody deleted what a group had committed, each with the topics of it (``of_topics``)."""
+    since, until = min(row["committed_at"] for row in rows), rows[-1]["at"]
+    topics = {row["topic"] for row in rows}
     found = []
     for row in signs.once(changes_made):
         if row["api"] in _DELETIONS and since <= row["requested"] <= until:
             named = set(named_in(row["request"]))
-            of_topics = not topics.isdisjoint(name for role, name in named if role == Role.TOPIC)
-            if (Role.GROUP, group) in named and (of_topics or row["api"] == "DeleteGroups"):
-                found.append(row)
+            whole = row["api"] == "DeleteGroups"
+            of_topics = topics if whole else topics & {name for role, name in named if role == Role.TOPIC}
+            if (Role.GROUP, group) in named and of_topics:
+                found.append(row | {"of_topics": of_topics})
     return found

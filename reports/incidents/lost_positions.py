@@ -12,8 +12,8 @@ import pyarrow.compute as pc
 from kafkascope.decoders.errors import Error
 from kafkascope.reports.columns.name_lists import in_words, listed
 from kafkascope.reports.columns.words import clock
+from kafkascope.reports.incidents.changes import changes_made, named_in, topics_deleted
 from kafkascope.reports.incidents.incident import Effect, Incident, Subject, Weighed, every
-from kafkascope.reports.incidents.planned import changes_made, named_in, topics_deleted
 from kafkascope.reports.incidents.runs import in_runs
 from kafkascope.reports.incidents.signs import Row, Signs
 from kafkascope.reports.vocabulary.broker_client_ids import is_of_broker

@@ -25,8 +25,8 @@ from kafkascope.reports.columns.name_lists import listed
 from kafkascope.reports.columns.series import in_groups
 from kafkascope.reports.columns.text import address, counted
 from kafkascope.reports.columns.words import clock
+from kafkascope.reports.incidents.changes import changes_made, named_in
 from kafkascope.reports.incidents.incident import Effect, Incident, Weighed, every, in_words
-from kafkascope.reports.incidents.planned import changes_made, named_in
 from kafkascope.reports.incidents.signs import MOST_ROWS, Row, Signs
 from kafkascope.reports.vocabulary.finding_kinds import Severity
 from kafkascope.reports.vocabulary.incident_kinds import IncidentKind, Role

@@ -11,8 +11,8 @@ import pyarrow.compute as pc
 from kafkascope.reports.columns.name_lists import listed
 from kafkascope.reports.columns.words import clock
 from kafkascope.reports.groups.body import body_of, rows
+from kafkascope.reports.incidents.changes import changes_made
 from kafkascope.reports.incidents.incident import Effect, Incident, Subject, Weighed, in_words
-from kafkascope.reports.incidents.planned import changes_made
 from kafkascope.reports.incidents.signs import Row, Signs
 from kafkascope.reports.vocabulary.events import EventKind
 from kafkascope.reports.vocabulary.finding_kinds import Severity

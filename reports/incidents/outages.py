@@ -14,10 +14,10 @@ import pyarrow.compute as pc
 from kafkascope.reports.columns.text import address, address_alone
 from kafkascope.reports.incidents.away import gone_before, is_left_out, is_off, missed
 from kafkascope.reports.incidents.blackouts import hides, hush
+from kafkascope.reports.incidents.changes import changes_made
 from kafkascope.reports.incidents.departed import departed
 from kafkascope.reports.incidents.followers import unfetched
 from kafkascope.reports.incidents.incident import Weighed
-from kafkascope.reports.incidents.planned import changes_made
 from kafkascope.reports.incidents.signs import Node, Row, Signs, Takeover, between
 from kafkascope.reports.incidents.vanished import Scope, Vanished, vanished
 from kafkascope.reports.vocabulary.broker_client_ids import OF_NODES, follower_node, quorum_node

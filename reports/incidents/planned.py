@@ -7,15 +7,14 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import groupby, pairwise
 from operator import itemgetter
 
-import pyarrow.compute as pc
-
 from kafkascope.decoders.errors import Error
 from kafkascope.reports.columns.name_lists import in_words as partitions_in_words
 from kafkascope.reports.columns.name_lists import listed
 from kafkascope.reports.columns.text import counted
 from kafkascope.reports.columns.words import clock, duration
-from kafkascope.reports.groups.body import body_of
+from kafkascope.reports.incidents.changes import by_topic, changes_made, named_in, topics_deleted
 from kafkascope.reports.incidents.costs import of_rebalances
+from kafkascope.reports.incidents.forgotten import begun_anew
 from kafkascope.reports.incidents.incident import Effect, Incident, Subject, Weighed, in_words
 from kafkascope.reports.incidents.runs import in_runs
 from kafkascope.reports.incidents.signs import Row, Signs
@@ -30,63 +29,6 @@ _MOST_TIMES = 5  # at which one client changes something, that are told each for
 _GONE = frozenset({Error.UNKNOWN_TOPIC_OR_PARTITION, Error.UNKNOWN_TOPIC_ID, Error.INCONSISTENT_TOPIC_ID})
 _OF_GONE = ("error_loop", "idle_polling", "metadata_storm", "leader_changed", "sent_again")
 _OF_TOPICS = ("CreateTopics", "DeleteTopics", "CreatePartitions")
-
-
-CHANGES = (
-    "CreateTopics",
-    "DeleteTopics",
-    "CreatePartitions",
-    "DeleteRecords",
-    "AlterConfigs",
-    "IncrementalAlterConfigs",
-    "AlterPartitionReassignments",
-    "ElectLeaders",
-    "DeleteGroups",
-    "OffsetDelete",
-    "AlterShareGroupOffsets",
-    "DeleteShareGroupOffsets",
-    "CreateAcls",
-    "DeleteAcls",
-    "AlterClientQuotas",
-    "AlterUserScramCredentials",
-    "AlterReplicaLogDirs",
-    "UpdateFeatures",
-    "UnregisterBroker",
-    "UnregisterController",
-    "AddRaftVoter",
-    "RemoveRaftVoter",
-)
-"""APIs by which something is changed; their requests are read."""
-_TRIAL = '"validateOnly": true'
-_GROUPS = ("groupId", "groupsNames")  # where requests name groups,
-_TOPICS = ("topics", "topicNames", "topicPartitions")  # topics,
-_OTHERS = ("resources", "upsertions")  # and topics, brokers, groups, users
-_NAMES = ("name", "topic", "topicName", "resourceName")
-
-
-def _is_trial(request: str) -> bool:
-    """Whether a request asks only whether it would be done; also one that was cut, as far as it says so."""
-    return _TRIAL in request and bool(body_of(request).get("validateOnly", True))
-
-
-def changes_made(signs: Signs) -> list[Row]:
-    """Requests by which administrators changed something, in order of time; those that brokers hand on are left out.
-
-    What was refused, if only in part, or not answered, changed nothing that is known; nor did a trial.
-    """
-    of_them = pc.field("api").isin(CHANGES)
-    refused = {(row["connection"], row["number"]) for row in signs.rows("errors", ("connection", "number"), of_them)}
-    columns = ("connection", "number", "client_id", "api", "requested", "answered", "request_packet", "request")
-    rows = [
-        row
-        for row in signs.rows("exchanges", columns, of_them & pc.field("answered").is_valid())
-        if row["requested"] is not None and (row["connection"], row["number"]) not in refused
-    ]
-    hosts = signs.connections_by_number(sorted({row["connection"] for row in rows}))
-    made = [row | {"host": hosts.get(row["connection"], {}).get("client")} for row in rows]
-    made = [row for row in made if row["host"] is not None and not signs.is_broker(row["host"], row["client_id"])]
-    made = [row for row in made if not _is_trial(row["request"] or "")]
-    return sorted(made, key=lambda row: (row["requested"], row["request_packet"]))
 
 
 def changes(signs: Signs) -> Iterator[Incident]:
@@ -142,6 +84,8 @@ def _changes(signs: Signs, client_id: str, host: str, made: Sequence[Row]) -> In
     )
     missed, findings = _missed(signs, (row for row in made if row["api"] == "DeleteTopics"))
     costs, _, rebalances = of_rebalances(_rebalanced(signs, made))
+    begun = {one.group: one for row in made for one in begun_anew(signs, row)}.values()
+    effects = (*missed, *(one.effect for one in begun), *costs)
     return Incident(
         kind=IncidentKind.ADMIN_ACTION,
         severity=Severity.INFO,
@@ -149,7 +93,7 @@ def _changes(signs: Signs, client_id: str, host: str, made: Sequence[Row]) -> In
         subjects=(Subject(Role.CLIENT, client_id), Subject(Role.HOST, host), *sorted(subjects)),
         started=since,
         ended=until,
-        headline=f"{client_id} ({host}) changed something from {clock(since)} on: {what}" + in_words((*missed, *costs)),
+        headline=f"{client_id} ({host}) changed something from {clock(since)} on: {what}" + in_words(effects),
         evidence=tuple(
             Weighed(
                 f"{row['api']} answered without an error",
@@ -164,8 +108,8 @@ def _changes(signs: Signs, client_id: str, host: str, made: Sequence[Row]) -> In
         else "Find out who runs this client, and whether it was meant: all records of a topic that is deleted are "
         "gone, also where it is made again at once, and who read it begins anew.",
         cost_ms=0,
-        effects=(*missed, *costs),
-        findings=findings,
+        effects=effects,
+        findings=findings.union(*(one.findings(signs) for one in begun)),
         rebalances=rebalances,
     )
 
@@ -226,22 +170,9 @@ def _subscribed(row: Row, member_id: str | None) -> set[str]:
     }
 
 
-def topics_deleted(signs: Signs) -> dict[str, list[Row]]:
-    """Requests by which topics were deleted, by topic, in order of time."""
-    return _by_topic(row for row in signs.once(changes_made) if row["api"] == "DeleteTopics")
-
-
-def _by_topic(rows: Iterable[Row]) -> dict[str, list[Row]]:
-    found: dict[str, list[Row]] = defaultdict(list)
-    for row in rows:
-        for _, topic in named_in(row["request"]):
-            found[topic].append(row)
-    return found
-
-
 def _missed(signs: Signs, made: Iterable[Row]) -> tuple[tuple[Effect, ...], frozenset[str]]:
     """What came of topics that were deleted while clients used them: errors, and the findings that these explain."""
-    deleted = _by_topic(made)
+    deleted = by_topic(made)
     rows = [
         row
         for row in (signs.errors if deleted else ())
@@ -285,19 +216,6 @@ def comes_of(error: Row, deletion: Row) -> bool:
     until = deletion["answered"] + int(threshold("one_trouble") * SECOND_NS)
     is_of_it = error["error"] == Error.OFFSET_OUT_OF_RANGE or (error["error"] in _GONE and error["first"] <= until)
     return bool(deletion["requested"] <= error["first"] and is_of_it)
-
-
-def named_in(request: str | None) -> Iterator[tuple[Role | None, str]]:
-    """What a request names; of what may be a topic or something else the role is None."""
-    body = body_of(request)
-    roles = {**dict.fromkeys(_GROUPS, Role.GROUP), **dict.fromkeys(_TOPICS, Role.TOPIC), **dict.fromkeys(_OTHERS)}
-    for key, role in roles.items():
-        told = body.get(key)
-        for one in told if isinstance(told, list) else [told]:
-            names = (
-                [one] if isinstance(one, str) else [one.get(name) for name in _NAMES] if isinstance(one, dict) else []
-            )
-            yield from ((role, name) for name in names if isinstance(name, str) and name)
 
 
 def removals(signs: Signs) -> Iterator[Incident]:

@@ -19,6 +19,7 @@ from tests.reports.incidents.tables_of import (
     at,
     connection,
     exchange,
+    finding,
     found,
     names,
     only,
@@ -28,6 +29,7 @@ from tests.reports.incidents.tables_of import (
 )
 
 ADMIN = connection(9, H2, client_id="adm")
+DELETED = '{"groupId": "shop", "topics": [{"name": "orders"}]}'
 ASKED = exchange(50, "OffsetFetch", 59.9, 60, response_packet=51)
 
 
@@ -65,7 +67,7 @@ def test_records_that_are_passed_over() -> None:
 @pytest.mark.parametrize(
     ("api", "request_text"),
     [
-        ("OffsetDelete", '{"groupId": "shop", "topics": [{"name": "orders"}]}'),
+        ("OffsetDelete", DELETED),
         ("DeleteGroups", '{"groupsNames": ["other", "shop"]}'),
     ],
 )
@@ -81,6 +83,28 @@ def test_who_deleted_them_is_named(api: str, request_text: str) -> None:
     for other in (deleted(5, request_text, api), deleted(61, request_text, api), deleted(30, '{"groupId": "x"}', api)):
         lost, _ = found(**tables, exchanges=[other])
         assert "where this capture does not show it" in lost.headline
+
+
+@pytest.mark.parametrize(
+    ("api", "request_text", "rows", "told", "text"),
+    [
+        ("OffsetDelete", DELETED, [gone(0, 0, 0), gone(1, 5, 0)], [], "35 records that group shop had committed are"),
+        ("DeleteGroups", '{"groupsNames": ["shop"]}', [gone(0, 0, 0)], [], "20 records that group shop had committed"),
+        ("OffsetDelete", DELETED, [gone(0, None, None)], [], "what group shop had committed of orders 0 is gone"),
+        ("OffsetDelete", DELETED, [gone(0, 0, 0), gone(1, 0, 0) | {"topic": "pay"}], ["offsets_lost"], None),
+        ("OffsetDelete", DELETED, [gone(0, 0, 0), gone(1, 90, 70)], ["offsets_lost"], None),
+    ],
+)
+def test_what_somebody_deleted_to_have_it_read_again_was_meant(
+    api: str, request_text: str, rows: list[Row], told: list[str], text: str | None
+) -> None:
+    again = finding("read_again", "group shop", "t", 60, 70)
+    made, connections = [deleted(30, request_text, api)], [CLIENT, ADMIN]
+    *lost, changed = found(forgotten_commits=rows, exchanges=made, connections=connections, findings=[again])
+    assert ([one.kind for one in lost], changed.kind, changed.severity) == (told, "admin_action", "info")
+    assert changed.findings == ({again["id"]} if text else set())
+    assert [effect.text.startswith(text) for effect in changed.effects if text] == [True] * (text is not None)
+    assert text is None or f"; {text}" in changed.headline
 
 
 @pytest.mark.parametrize(("time", "told"), [(9, True), (10, False), (60, False), (61, True)])
