@@ -194,20 +194,24 @@ def _rebalances(signs: Signs, group: str, at: int) -> bool:
 
 
 def _of_static(signs: Signs, group: str, run: Sequence[Row], names: Sequence[str]) -> Incident:
+    """Static members whose processes were not seen to be killed: of most libraries that would look the same."""
     since, until = run[0]["at"], run[-1]["at"]
+    tells = all(_ended_before(signs, run))  # a process that was killed would show
+    how = "replaced" if tells else "restarted"
     return Incident(
         kind=IncidentKind.CLIENT_DEPLOY,
         severity=Severity.INFO,
-        certainty=Certainty.LIKELY,
+        certainty=Certainty.LIKELY if tells else Certainty.GUESSED,
         subjects=(Subject(Role.GROUP, group), *signs.clients(names)),
         started=since,
         ended=until,
-        headline=f"static members of group {group} were replaced in turn from {clock(since)} to {clock(until)}: "
+        headline=f"static members of group {group} were {how} in turn from {clock(since)} to {clock(until)}: "
         f"{listed(names)} took over from processes with the same instance ids, without a rebalance",
         evidence=tuple(
             Weighed(f"{row['client_id']} joined: {row['detail']}", row["packet"], row["at"], 0.7) for row in run
         ),
-        advice="Nothing, if this was planned; else see why these processes started anew.",
+        advice="Nothing, if this was planned; else see why these processes started anew"
+        + ("." if tells else ": whether they were closed, or died, the capture does not show."),
         cost_ms=0,
     )
 

@@ -200,9 +200,11 @@ def took_over(time: float, name: str) -> Row:
 
 def test_static_members_whose_processes_are_replaced_in_turn_are_a_deployment() -> None:
     one = only(group_events=[took_over(10, "c1"), took_over(30, "c2")], connections=[connection(1)])
-    assert (one.kind, one.severity, one.certainty) == ("client_deploy", "info", "likely")
+    assert (one.kind, one.severity, one.certainty) == ("client_deploy", "info", "guessed")  # or they died
     assert names(one) == ["shop", "c1", H1, "c2"]
     assert (seconds(one.started), seconds(one.ended), one.rebalances) == (10, 30, frozenset())
+    assert one.headline.startswith("static members of group shop were restarted in turn from ")
+    assert one.advice.endswith("whether they were closed, or died, the capture does not show.")
     assert "c1, c2 took over from processes with the same instance ids, without a rebalance" in one.headline
     assert one.evidence[0].text == "c1 joined: its instance id was that of c1-old"
 
@@ -266,6 +268,16 @@ def test_static_members_that_are_killed_in_turn_and_come_back_are_no_deployment(
         assert names(one) == ["c1", H1, "c2", H1, "shop"]
         assert one.headline.startswith("c1, c2 ended without being closed one after the other, from ")
         assert one.cost_ms == 5000
+
+
+@pytest.mark.parametrize(("version", "words"), [("4.1.1", "likely replaced"), ("2.8.1", "guessed restarted")])
+def test_static_members_that_end_their_sessions_were_closed(version: str, words: str) -> None:
+    first, second = (ended(f"c{n}", n, 20 * n - 12, -1, software_version=version) for n in (1, 2))
+    events = [took_over(10, "c1"), took_over(30, "c2")]
+    one = only(group_events=events, **{name: first[name] + second[name] for name in first})
+    certainty, how = words.split()
+    assert one.certainty == certainty
+    assert f" were {how} in turn from " in one.headline
 
 
 @pytest.mark.parametrize(("started", "told"), [(8.9, True), (9.5, False), (10.1, True)])
