@@ -361,11 +361,8 @@ _FATE_WORDS = {
     IncidentKind.CLIENT_UNREACHABLE: "{were} cut off from the network",
 }
 _SESSION = "session.timeout.ms"
-SESSION_OF_GROUP = (
-    "consumer",
-    "share",
-    "streams",
-)  # protocols with which brokers set it, and groups (KIP-848, KIP-932)
+SESSION_OF_GROUP = ("consumer", "share", "streams")
+"""Protocols with which not members set their session's length, but brokers and groups (KIP-848, KIP-932, KIP-1071)."""
 _FATE_ADVICE = {
     IncidentKind.CLIENT_DIED: "Find out why the process ended (kill, out of memory, crash: its log and the host's "
     "dmesg); close the consumer on shutdown, so that it leaves at once. A shorter session.timeout.ms finds a dead "

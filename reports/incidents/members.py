@@ -363,8 +363,9 @@ def _course(signs: Signs, of_run: Sequence[Loss], times: Sequence[int], hosts: S
         at_once = False
         when = f"{often} times, from {clock(since)} to {clock(latest)}, each time started anew"
     elif at_once and (apart := _apart(of_run)) > 1:
-        at_once, in_turn = False, len({loss.client_id for loss in of_run}) > 1
-        when = f"{'one after the other' if in_turn else f'{apart} times'}, from {clock(since)} to {clock(latest)}"
+        at_once, several = False, len({loss.client_id for loss in of_run}) > 1
+        how = "one after the other" if several else f"{apart} times"
+        when = f"{how}, from {clock(since)} to {clock(latest)}"
     if len(hosts) > 1 and fate.kind == IncidentKind.CLIENT_UNREACHABLE:
         when, advice = f"at once, at {clock(since)}", _CUT_OFF_ADVICE
     elif len(hosts) > 1 and latest - since >= threshold("crashes_apart") * SECOND_NS:

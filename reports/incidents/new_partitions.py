@@ -11,9 +11,9 @@ from kafkascope.reports.columns.arrow import moment
 from kafkascope.reports.columns.name_lists import in_words as partitions_in_words
 from kafkascope.reports.columns.text import counted
 from kafkascope.reports.columns.words import clock
-from kafkascope.reports.groups.body import body_of, committed_offsets, rows
 from kafkascope.reports.incidents.incident import Effect, Incident, Subject, Weighed, in_words
 from kafkascope.reports.incidents.signs import Row, Signs
+from kafkascope.reports.incidents.told_commits import told_commits
 from kafkascope.reports.vocabulary.finding_kinds import Severity
 from kafkascope.reports.vocabulary.incident_kinds import IncidentKind, Role
 from kafkascope.reports.vocabulary.triggers import Certainty
@@ -93,28 +93,10 @@ def _begun_late(signs: Signs, after: Row, topic: str, added: set[int]) -> Iterat
 
 def _uncommitted(signs: Signs, numbers: Sequence[int], since: int, topic: str) -> set[int]:
     """Partitions of a topic of which members are told that nothing is committed, where something is of others."""
-    where = (
-        (pc.field("api") == "OffsetFetch")
-        & pc.field("connection").isin(sorted(numbers))
-        & (pc.field("requested") >= moment(since))
-    )
-    answers = signs.rows("exchanges", ["requested", "connection", "response"], where) if numbers else []
-    names = {topic} | ids_of(signs, numbers, topic) if answers else set()
     first: dict[int, int] = {}  # by partition, what the first answer says
-    for row in sorted(answers, key=lambda row: (row["requested"], row["connection"])):
-        for name, partition, offset in committed_offsets(body_of(row["response"])):
-            if name in names:
-                first.setdefault(partition, offset)
+    for told in told_commits(signs, numbers, topic, since):
+        first.setdefault(told.partition, told.offset)
     return {one for one, offset in first.items() if offset < 0} if max(first.values(), default=-1) >= 0 else set()
-
-
-def ids_of(signs: Signs, numbers: Sequence[int], topic: str) -> set[str]:
-    """Ids of a topic, which OffsetFetch has from version 10 on, by the metadata that some connections asked for."""
-    where = (pc.field("api") == "Metadata") & pc.field("connection").isin(sorted(numbers))
-    batches = signs.batches("exchanges", ["response"], where)
-    answers = {text for batch in batches for text in batch["response"].unique().to_pylist()}
-    told = (one for text in answers for one in rows(body_of(text).get("topics")) if one.get("name") == topic)
-    return {one["topicId"] for one in told if isinstance(one.get("topicId"), str)}
 
 
 def _begins(signs: Signs, numbers: Sequence[int], since: int, topic: str, added: set[int]) -> list[Row]:

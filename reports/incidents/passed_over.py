@@ -14,11 +14,10 @@ from kafkascope.decoders.errors import Error
 from kafkascope.reports.columns.arrow import moment
 from kafkascope.reports.columns.name_lists import in_words, listed
 from kafkascope.reports.columns.words import clock
-from kafkascope.reports.groups.body import body_of, committed_offsets
 from kafkascope.reports.incidents.incident import Effect, Incident, Subject, Weighed
 from kafkascope.reports.incidents.lost_positions import ADVICE_DELETED, deletion_before, why
-from kafkascope.reports.incidents.new_partitions import ids_of
 from kafkascope.reports.incidents.signs import Row, Signs
+from kafkascope.reports.incidents.told_commits import ToldCommit, told_commits
 from kafkascope.reports.vocabulary.finding_kinds import Severity
 from kafkascope.reports.vocabulary.incident_kinds import IncidentKind, Role
 from kafkascope.reports.vocabulary.thresholds import threshold
@@ -68,51 +67,40 @@ def _candidates(signs: Signs) -> dict[tuple[str, str], set[int]]:
 
 def _skips(signs: Signs, connections: Mapping[int, str], topic: str, partitions: set[int]) -> list[_Skip]:
     """What members began behind what is committed; connections with the client id of each."""
-    told = _told(signs, connections, topic, partitions)
+    told = [
+        one
+        for one in told_commits(signs, connections, topic)
+        if one.answered is not None and one.offset >= 0 and one.partition in partitions
+    ]
     if not told:
         return []
+    answered = [one.answered for one in told if one.answered is not None]
     where = (
         (pc.field("api") == "Fetch")
         & (pc.field("topic") == topic)
         & pc.field("partition").isin(sorted(partitions))
         & pc.field("connection").isin(sorted(connections))
-        & (pc.field("at") >= moment(told[0]["at"]))
-        & (pc.field("at") <= moment(told[-1]["at"] + int(threshold("one_trouble") * SECOND_NS)))
+        & (pc.field("at") >= moment(min(answered)))
+        & (pc.field("at") <= moment(max(answered) + int(threshold("one_trouble") * SECOND_NS)))
     )
     columns = ("at", "connection", "partition", "fetch_offset", "log_start_offset", "error")
     fetches = (row for row in signs.rows("partitions", columns, where) if row["fetch_offset"] is not None)
-    waiting: dict[tuple[str, int], Row] = {}  # what a client is told, until its next fetch
-    found: dict[int, _Skip] = {}
-    for row in sorted((*told, *fetches), key=itemgetter("at")):
-        who = connections[row["connection"]], row["partition"]
-        if "committed" in row:
-            waiting[who] = row
-        elif (before := waiting.pop(who, None)) is not None and row["error"] == Error.NONE:
-            begin, committed = row["log_start_offset"] or 0, before["committed"]
-            if committed < begin == row["fetch_offset"]:  # who begins elsewhere may have a place of its own choice
-                found[row["partition"]] = _Skip(row["partition"], row["at"], who[0], committed, begin, before["packet"])
-    return [skip for _, skip in sorted(found.items())]
-
-
-def _told(signs: Signs, connections: Mapping[int, str], topic: str, partitions: set[int]) -> list[Row]:
-    """What members are told that is committed, by time."""
-    where = (pc.field("api") == "OffsetFetch") & pc.field("connection").isin(sorted(connections))
-    answers = signs.rows("exchanges", ("answered", "connection", "response", "response_packet"), where)
-    names = {topic} | ids_of(signs, sorted(connections), topic) if answers else set()
-    found: list[Row] = [
-        {
-            "at": row["answered"],
-            "connection": row["connection"],
-            "partition": partition,
-            "committed": offset,
-            "packet": row["response_packet"],
-        }
-        for row in answers
-        if row["answered"] is not None
-        for name, partition, offset in committed_offsets(body_of(row["response"]))
-        if name in names and partition in partitions and offset >= 0
+    events: list[tuple[int, ToldCommit | Row]] = [
+        *zip(answered, told, strict=True),
+        *((row["at"], row) for row in fetches),
     ]
-    return sorted(found, key=itemgetter("at"))
+    waiting: dict[tuple[str, int], ToldCommit] = {}  # what a client is told, until its next fetch
+    found: dict[int, _Skip] = {}
+    for at, event in sorted(events, key=itemgetter(0)):
+        if isinstance(event, ToldCommit):
+            waiting[connections[event.connection], event.partition] = event
+            continue
+        name, partition = connections[event["connection"]], event["partition"]
+        if (before := waiting.pop((name, partition), None)) is not None and event["error"] == Error.NONE:
+            begin = event["log_start_offset"] or 0
+            if before.offset < begin == event["fetch_offset"]:  # who begins elsewhere may have chosen its own place
+                found[partition] = _Skip(partition, at, name, before.offset, begin, before.packet)
+    return [skip for _, skip in sorted(found.items())]
 
 
 def _incident(signs: Signs, group: str, topic: str, skips: Sequence[_Skip]) -> Incident:

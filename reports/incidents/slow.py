@@ -26,7 +26,7 @@ from kafkascope.reports.vocabulary.thresholds import threshold
 from kafkascope.reports.vocabulary.triggers import Certainty, Trigger
 from kafkascope.sniffer.units import MILLISECOND_NS, SECOND_NS
 
-_TOLD, _JOINED, _TIMED_OUT, _LEFT = "told", "joined", "timed out", "left"
+_TOLD, _OVER, _TIMED_OUT = "told", "over", "timed out"  # to give partitions up; that; by the poll interval
 _ADVICE_REVOCATION = (
     "Look at onPartitionsRevoked, and at what is committed there: it must end well within max.poll.interval.ms, "
     "which is the rebalance timeout too."
@@ -110,7 +110,7 @@ def _turns(signs: Signs, group: str) -> Iterator[tuple[int, str, str]]:
     for row in signs.rebalances_of(group, signs.end):
         for member in row["members"] or ():
             if member["joined"] is not None:
-                yield member["joined"], member["client_id"], _JOINED
+                yield member["joined"], member["client_id"], _OVER
             taken = {*(member["assignment_before"] or ())} - {*(member["assignment"] or ())}
             if taken and member["synced"] is not None and not is_eager(member):
                 yield member["synced"], member["client_id"], _TOLD
@@ -122,7 +122,7 @@ def _refused_or_gone(signs: Signs, group: str) -> Iterator[tuple[int, str, str]]
         if event["event"] == "heartbeat_refused" and event["detail"] == Error.REBALANCE_IN_PROGRESS:
             yield event["at"], event["client_id"], _TOLD
         elif event["event"] == "left":
-            yield event["at"], event["client_id"], _TIMED_OUT if "poll timeout" in (event["detail"] or "") else _LEFT
+            yield event["at"], event["client_id"], _TIMED_OUT if "poll timeout" in (event["detail"] or "") else _OVER
 
 
 def _slow(signs: Signs, group: str, found: Sequence[Row], timed_out: Sequence[Row]) -> Incident:
