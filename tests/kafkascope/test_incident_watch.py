@@ -121,12 +121,17 @@ def test_of_a_pipe_it_is_told_while_it_goes_on(tmp_path: Path) -> None:
 
     def write() -> None:
         """Chunk after chunk, each when the one before has been read."""
-        with pipe.open("wb", buffering=0) as file:
-            written.append(file.write(chunks[0]))
+        with pipe.open("wb") as file:
+
+            def put(chunk: bytes) -> None:
+                written.append(file.write(chunk))
+                file.flush()  # the rest, if a signal came: a pipe itself has taken less then
+
+            put(chunks[0])
             reading = opened.get(timeout=PATIENCE_S)
             for chunk in chunks[1:]:
                 wait_until(lambda: reading.capture.bytes_read >= sum(written), "the chunk before is read")
-                written.append(file.write(chunk))
+                put(chunk)
 
     writer = threading.Thread(target=write, daemon=True)
     writer.start()
