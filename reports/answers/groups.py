@@ -218,8 +218,6 @@ def _rows_of(table: ds.Dataset, schema: pa.Schema, group_ids: Sequence[str], tim
     columns = [name for name in schema.names if name != _MEMBERS]
     held = 0
     for batch in scanning.batches(table, columns, mine, batch_size=_ROWS_AT_ONCE):
-        if not batch.num_rows:
-            continue
         rows = pa.Table.from_batches([batch])
         if heavy:
             members = pc.fill_null(pc.list_value_length(rows["members"]), 0)

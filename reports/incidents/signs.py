@@ -161,6 +161,14 @@ class Signs:
     begin: int = 0
     left_out: set[str] = field(default_factory=set)  # tables of which rows were too many
     _made: dict[Callable[[Signs], Any], Any] = field(default_factory=dict)
+    _asked: dict[str, scanning.Rows | None] = field(default_factory=dict)
+
+    def _table(self, name: str) -> scanning.Rows | None:
+        """A table, which most rules ask for again: of one in memory, that it is there is found out once."""
+        if name not in self._asked:
+            table = self.tables.get(name)
+            self._asked[name] = None if table is None else scanning.as_it_lies(table)
+        return self._asked[name]
 
     def once(self, make: Callable[[Signs], _Made]) -> _Made:
         """What a function makes of these tables: several rules ask for it, and it is made once."""
@@ -173,10 +181,9 @@ class Signs:
         self, name: str, columns: Sequence[str] | None = None, where: pc.Expression | None = None
     ) -> Iterator[pa.Table]:
         """A table, some rows at a time, with times as numbers."""
-        if (table := self.tables.get(name)) is not None:
+        if (table := self._table(name)) is not None:
             for batch in scanning.batches(table, columns, where):
-                if batch.num_rows:
-                    yield numbered(pa.Table.from_batches([batch]))
+                yield numbered(pa.Table.from_batches([batch]))
 
     def rows(self, name: str, columns: Sequence[str] | None = None, where: pc.Expression | None = None) -> list[Row]:
         """Rows of a table, in the order of the table."""
@@ -190,7 +197,7 @@ class Signs:
 
     def fits(self, name: str, where: pc.Expression) -> bool:
         """Whether rows of a table are no more than `rows` takes."""
-        table = self.tables.get(name)
+        table = self._table(name)
         found = () if table is None else scanning.batches(table, table.schema.names[:1], where)
         return sum(int(batch.num_rows) for batch in found) <= MOST_ROWS
 

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
+from pyarrow import acero
 from pyarrow import dataset as ds
 
 from kafkascope.reports.columns import scanning
@@ -43,15 +44,28 @@ def test_what_is_asked_for(
     assert found.to_pylist() == rows
 
 
+@pytest.mark.parametrize("in_files", [False, True])
+def test_batches_have_rows_and_no_more_than_wanted(tmp_path: Path, in_files: bool) -> None:
+    rows = pa.table({"at": range(100_000)})
+    pq.write_table(rows, tmp_path / "rows.parquet", row_group_size=1000)
+    table = ds.dataset(tmp_path / "rows.parquet") if in_files else rows
+    assert not list(scanning.batches(table, ["at"], AT < 0))
+    assert not list(scanning.batches(rows.slice(0, 0), ["at"], None))
+    for where in (None, AT > 70_000):
+        found = list(scanning.batches(table, ["at"], where, batch_size=700))
+        assert {0 < batch.num_rows <= 700 for batch in found} == {True}
+        assert pa.Table.from_batches(found).equals(rows if where is None else rows.filter(where))
+
+
 def test_of_a_table_in_memory_no_other_columns_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
     read: list[list[str]] = []
-    table = ds.dataset(ROWS)
+    options = acero.TableSourceNodeOptions
 
-    def noted(rows: pa.Table) -> ds.Dataset:
+    def noted(rows: pa.Table) -> acero.TableSourceNodeOptions:
         read.append(rows.schema.names)
-        return ds.InMemoryDataset(rows)
+        return options(rows)
 
-    monkeypatch.setattr("kafkascope.reports.columns.scanning.ds.dataset", noted)
-    list(scanning.batches(table, ["at"], (AT > 0) & NAME.is_valid()))
-    list(scanning.batches(table, {"twice": FLAT}, AT > 0))
+    monkeypatch.setattr("kafkascope.reports.columns.scanning.acero.TableSourceNodeOptions", noted)
+    list(scanning.batches(ROWS, ["at"], (AT > 0) & NAME.is_valid()))
+    list(scanning.batches(ds.dataset(ROWS), {"twice": FLAT}, AT > 0))
     assert read == [["at", "name"], ["at", "flat"]]
