@@ -105,10 +105,10 @@ def _python() -> Check:
 
 
 def _kernels() -> Check:
-    from kafkascope.sniffer import reassembly
+    from kafkascope.sniffer.reassembly.kernel import absorb
 
     place = files.places()[-1]
-    if files.is_kept(inspect.unwrap(reassembly.absorb)):
+    if files.is_kept(inspect.unwrap(absorb)):
         return Check("kernels", State.OK, f"compiled, in {place}")
     return Check(
         "kernels",

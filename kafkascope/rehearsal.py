@@ -20,7 +20,7 @@ from kafkascope.sniffer.columns import Packets
 from kafkascope.sniffer.issues import IssueLog
 from kafkascope.sniffer.link import RAW_IP
 from kafkascope.sniffer.origins import Origins
-from kafkascope.sniffer.reassembly import SWEEP_SEGMENTS
+from kafkascope.sniffer.reassembly.bounds import SWEEP_SEGMENTS
 from kafkascope.sniffer.sources import live
 from kafkascope.sniffer.units import MILLISECOND_NS
 

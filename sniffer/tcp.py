@@ -18,38 +18,74 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kafkascope.decoders.limits import DEFAULT, Limits
-from kafkascope.sniffer import health, reassembly
+from kafkascope.sniffer import health
 from kafkascope.sniffer.capture_points import Ranks
 from kafkascope.sniffer.columns import I64, NO_TIME, U8, Runs, Segments, plain
 from kafkascope.sniffer.issues import Issue, IssueLog
-from kafkascope.sniffer.reassembly import State
+from kafkascope.sniffer.reassembly.bounds import COMPARED_SEGMENTS, RECENT
+from kafkascope.sniffer.reassembly.firsts import keep_firsts, limit_firsts
+from kafkascope.sniffer.reassembly.kernel import absorb
+from kafkascope.sniffer.reassembly.lifetimes import end_connections, sweep
+from kafkascope.sniffer.reassembly.rows import arrange, gather_held, hold_pieces
+from kafkascope.sniffer.reassembly.state import (
+    AFTER_FIN,
+    ALL_FULL,
+    BEFORE,
+    BY_FIN,
+    BY_RST,
+    CONFLICTING,
+    CONNECTION,
+    DONE,
+    DUPLICATE,
+    ESTABLISHED,
+    FIRST,
+    GAP,
+    KINDS,
+    LATE,
+    MARK,
+    NEEDS_END,
+    NEEDS_FEWER,
+    NEEDS_SWEEP,
+    OPEN,
+    PIECE,
+    REFUSED,
+    ROW,
+    SNAPPED,
+    STREAM,
+    STREAM_FULL,
+    TOTALS,
+    UNANSWERED,
+    WILD,
+    State,
+)
+from kafkascope.sniffer.reassembly.table import rehash
 from kafkascope.sniffer.units import MILLISECOND_NS
 
 BEGINNINGS = {
-    reassembly.BEFORE: None,
-    reassembly.ESTABLISHED: "established",
-    reassembly.REFUSED: "refused",
-    reassembly.UNANSWERED: "unanswered",
+    BEFORE: None,
+    ESTABLISHED: "established",
+    REFUSED: "refused",
+    UNANSWERED: "unanswered",
 }
-HOW_CLOSED = {reassembly.OPEN: "open", reassembly.BY_FIN: "fin", reassembly.BY_RST: "rst"}
+HOW_CLOSED = {OPEN: "open", BY_FIN: "fin", BY_RST: "rst"}
 
 # Kinds of issues; the details tell of the first segment of each, with its number of bytes.
 ISSUES = {
-    reassembly.GAP: ("tcp_gap", "{} bytes are not in the capture"),
-    reassembly.LATE: ("tcp_late_data", "{} bytes came after they had been given up, and were left out"),
-    reassembly.DUPLICATE: ("duplicate_packet", "the same packet, with {} bytes of payload, was captured before"),
-    reassembly.SNAPPED: ("snap_length", "{} bytes of the packet were cut off as it was captured"),
-    reassembly.WILD: ("tcp_wild_segment", "sequence number {} bytes from the expected one; the segment was left out"),
-    reassembly.AFTER_FIN: ("tcp_data_after_fin", "{} bytes behind the end of the stream were left out"),
-    reassembly.CONFLICTING: (
+    GAP: ("tcp_gap", "{} bytes are not in the capture"),
+    LATE: ("tcp_late_data", "{} bytes came after they had been given up, and were left out"),
+    DUPLICATE: ("duplicate_packet", "the same packet, with {} bytes of payload, was captured before"),
+    SNAPPED: ("snap_length", "{} bytes of the packet were cut off as it was captured"),
+    WILD: ("tcp_wild_segment", "sequence number {} bytes from the expected one; the segment was left out"),
+    AFTER_FIN: ("tcp_data_after_fin", "{} bytes behind the end of the stream were left out"),
+    CONFLICTING: (
         "tcp_conflicting_data",
         "{} bytes differ from those captured first for the same place of the stream; the first ones were taken",
     ),
-    reassembly.STREAM_FULL: (
+    STREAM_FULL: (
         "too_many_bytes",
         "so many bytes wait behind lost ones that these are given up (--limit stream_bytes={})",
     ),
-    reassembly.ALL_FULL: (
+    ALL_FULL: (
         "too_many_bytes",
         "with those of other connections so many bytes wait behind lost ones that these are given up "
         "(--limit held_bytes={})",
@@ -147,22 +183,22 @@ class Connections:
         self._kept_filled = 0
         secret = np.array([secrets.randbits(64), secrets.randbits(64) | 1], np.uint64)
         self._state = State(
-            connections=np.zeros(64, reassembly.CONNECTION),
-            streams=np.zeros(128, reassembly.STREAM),
+            connections=np.zeros(64, CONNECTION),
+            streams=np.zeros(128, STREAM),
             flows=np.zeros(128, health.FLOW),
             spans=np.zeros(128, health.ROW),
             told=np.zeros(256, health.ROW),
-            recent=np.zeros((64, reassembly.RECENT), np.int64),
-            firsts=np.zeros((64, reassembly.COMPARED_SEGMENTS), reassembly.FIRST),
-            marks=np.zeros((64, reassembly.KINDS), reassembly.MARK),
-            pieces=np.zeros(64, reassembly.PIECE),
+            recent=np.zeros((64, RECENT), np.int64),
+            firsts=np.zeros((64, COMPARED_SEGMENTS), FIRST),
+            marks=np.zeros((64, KINDS), MARK),
+            pieces=np.zeros(64, PIECE),
             table=np.full(256, -1, np.int64),
-            rows=np.zeros(1024, reassembly.ROW),
+            rows=np.zeros(1024, ROW),
             order=np.zeros(256, np.int64),
-            ended=np.zeros(64, reassembly.CONNECTION),
-            ended_marks=np.zeros((64, reassembly.KINDS), reassembly.MARK),
+            ended=np.zeros(64, CONNECTION),
+            ended_marks=np.zeros((64, KINDS), MARK),
             ended_flows=np.zeros(128, health.FLOW),
-            totals=np.zeros(1, reassembly.TOTALS),
+            totals=np.zeros(1, TOTALS),
             secret=secret,
         )
         totals = self._state.totals
@@ -213,14 +249,14 @@ class Connections:
         self._begin_batch(len(data), count)
         taken = 0
         while True:
-            taken, why = reassembly.absorb(self._state, _read_only(data), _read_only(self._kept), taken, *columns)
-            if why == reassembly.DONE:
+            taken, why = absorb(self._state, _read_only(data), _read_only(self._kept), taken, *columns)
+            if why == DONE:
                 break
-            if why == reassembly.NEEDS_SWEEP:
+            if why == NEEDS_SWEEP:
                 self._sweep()
-            elif why == reassembly.NEEDS_END:
+            elif why == NEEDS_END:
                 self._end(self._state.totals["ending"].copy())
-            elif why == reassembly.NEEDS_FEWER:
+            elif why == NEEDS_FEWER:
                 self._end_silent(int(segments.at[taken]), int(segments.number[taken]))
             else:
                 self._make_room()
@@ -262,7 +298,7 @@ class Connections:
         found = state.connections[:slots]
         chosen = np.isin(found["id"], wanted) & (found["used"] == 1)
         found, flows = found[chosen], state.flows[: 2 * slots].reshape(slots, 2)[chosen]
-        cut_bytes = np.where(found["marks"] >= 0, state.marks[found["marks"], reassembly.SNAPPED]["sum"], 0)
+        cut_bytes = np.where(found["marks"] >= 0, state.marks[found["marks"], SNAPPED]["sum"], 0)
         return {one.connection: one for one in _summaries(found, flows, cut_bytes)}
 
     def _begin_batch(self, size: int, count: int) -> None:
@@ -272,17 +308,17 @@ class Connections:
         totals["batch_size"] = size
         wanted = count + count // 4 + 1024
         if not wanted <= len(self._state.rows) <= 8 * wanted:
-            self._state = self._state._replace(rows=np.zeros(wanted, reassembly.ROW))
+            self._state = self._state._replace(rows=np.zeros(wanted, ROW))
 
     def _sweep(self) -> None:
         """End connections that are over: no more than twice as many as came segments, so that they are not too many."""
         most = 2 * int(self._state.totals["since_sweep"][0])
         self._make_room_to_end(min(most, int(self._state.totals["live"][0])))
-        reassembly.sweep(self._state, most)
+        sweep(self._state, most)
 
     def _end(self, slots: I64) -> None:
         self._make_room_to_end(len(slots))
-        reassembly.end(self._state, slots)
+        end_connections(self._state, slots)
 
     def _end_silent(self, at: int, packet: int) -> None:
         """End a part of the connections, before one more begins: the idlest of those that nobody would miss, or of all.
@@ -294,7 +330,7 @@ class Connections:
         names = ("id", "now", "how_closed", "packets_0", "packets_1", "bytes_0", "bytes_1")
         identity, now, how_closed, packets_0, packets_1, bytes_0, bytes_1 = (all_slots[name][slots] for name in names)
         is_unanswered = (np.minimum(packets_0, packets_1) == 0) & (bytes_0 + bytes_1 == 0)
-        is_needed = (how_closed == reassembly.OPEN) & ~is_unanswered
+        is_needed = (how_closed == OPEN) & ~is_unanswered
         ending = slots[np.lexsort((identity, now, is_needed))[: len(slots) // FEWER + 1]]
         self._end(ending)
         detail = (
@@ -321,7 +357,7 @@ class Connections:
     def _make_room(self) -> None:
         """Enlarge whatever may be too small for the next segment."""
         state = self._state
-        totals = {name: int(state.totals[name][0]) for name in reassembly.TOTALS.names or ()}
+        totals = {name: int(state.totals[name][0]) for name in TOTALS.names or ()}
         slots = totals["slots"] + 1
         pieces = totals["pieces"]
         self._state = state._replace(
@@ -342,7 +378,7 @@ class Connections:
         )
         if 2 * (totals["live"] + 1) > len(state.table):
             self._state = self._state._replace(table=np.full(2 * len(state.table), -1, np.int64))
-            reassembly.rehash(self._state)
+            rehash(self._state)
 
     def _finish_batch(self, data: U8) -> Runs:
         state = self._state
@@ -367,7 +403,7 @@ class Connections:
             turn=np.empty(count, np.int64),
         )
         by_id = np.argsort(state.order[:ordinals], kind="stable")
-        reassembly.arrange(
+        arrange(
             state.rows,
             count,
             self._rows_before,
@@ -405,7 +441,7 @@ class Connections:
         data = np.empty(batch_size + int(runs.length[from_held].sum()), np.uint8)
         data[:batch_size] = runs.data
         start = runs.start.copy()
-        reassembly.gather(self._held, batch_size, start, runs.length, data[batch_size:])
+        gather_held(self._held, batch_size, start, runs.length, data[batch_size:])
         return replace(runs, data=data, start=start)
 
     def _hold(self, data: U8) -> None:
@@ -425,31 +461,31 @@ class Connections:
         freed = int(totals["freed_bytes"][0])
         if 2 * freed > self._filled + LEAST_HELD:
             live = np.empty(2 * (self._filled - freed) + fresh, np.uint8)
-            self._filled = reassembly.hold(pieces, slots, False, _read_only(self._held), live, 0)
+            self._filled = hold_pieces(pieces, slots, False, _read_only(self._held), live, 0)
             self._held = live
             totals["freed_bytes"] = 0
         if fresh:
             self._held = _grown(self._held, self._filled + fresh)
-            self._filled = reassembly.hold(pieces, slots, True, _read_only(data), self._held, self._filled)
+            self._filled = hold_pieces(pieces, slots, True, _read_only(data), self._held, self._filled)
 
     def _keep_firsts(self, data: U8) -> None:
         """Copy the first copies of bytes that may come again out of the batch."""
         state = self._state
-        fresh = int(reassembly.limit_firsts(state))
+        fresh = int(limit_firsts(state))
         unkept = int(state.totals["unkept_bytes"][0])
         if 2 * unkept > self._kept_filled + LEAST_HELD:
             live = np.empty(2 * (self._kept_filled - unkept) + fresh, np.uint8)
-            self._kept_filled = reassembly.keep_firsts(state, False, _read_only(self._kept), live, 0)
+            self._kept_filled = keep_firsts(state, False, _read_only(self._kept), live, 0)
             self._kept = live
             state.totals["unkept_bytes"] = 0
         self._kept = _grown(self._kept, self._kept_filled + fresh)
-        self._kept_filled = reassembly.keep_firsts(state, True, _read_only(data), self._kept, self._kept_filled)
+        self._kept_filled = keep_firsts(state, True, _read_only(data), self._kept, self._kept_filled)
 
     def _note_ended(self) -> None:
         count = int(self._state.totals["ended"][0])
         ended = self._state.ended[:count]
         marks = self._state.ended_marks[:count]
-        snapped = marks[:, reassembly.SNAPPED]
+        snapped = marks[:, SNAPPED]
         cut_bytes = np.where(snapped["count"] > 0, snapped["sum"], 0)
         connections = _summaries(ended, self._state.ended_flows[: 2 * count].reshape(count, 2), cut_bytes)
         self._ended += connections
@@ -482,8 +518,8 @@ class Connections:
                 )
         if len(self._state.ended) > 4 * count + 4096:
             self._state = self._state._replace(
-                ended=np.zeros(64, reassembly.CONNECTION),
-                ended_marks=np.zeros((64, reassembly.KINDS), reassembly.MARK),
+                ended=np.zeros(64, CONNECTION),
+                ended_marks=np.zeros((64, KINDS), MARK),
                 ended_flows=np.zeros(128, health.FLOW),
             )
 
@@ -565,7 +601,7 @@ def _summary(row: dict[str, int], cut_bytes: int, fares: Sequence[Fares]) -> Tcp
         lost_bytes=row["gap_bytes"] - cut_bytes,
         connect=BEGINNINGS[row["beginning"]],
         reset_by_source=None if row["reset_side"] < 0 else row["reset_side"] == first,
-        closed_by_source=None if row["how_closed"] == reassembly.OPEN else row["closing_side"] == first,
+        closed_by_source=None if row["how_closed"] == OPEN else row["closing_side"] == first,
         first_side=first,
         source_base=bases[first],
         target_base=bases[1 - first],

@@ -23,7 +23,7 @@ from kafkascope.sniffer.columns import ACK, I8, I32, I64, NO_TIME, SYN, U8, U16,
 from kafkascope.sniffer.issues import Issue
 from kafkascope.sniffer.link import as_writable
 from kafkascope.sniffer.mixing import mixed_word
-from kafkascope.sniffer.reassembly import IDLE_TIME, elapsed
+from kafkascope.sniffer.reassembly.bounds import IDLE_TIME, elapsed
 from kafkascope.sniffer.tcp import host_of
 from kafkascope.sniffer.units import SECOND_NS
 

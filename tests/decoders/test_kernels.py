@@ -332,7 +332,7 @@ def test_the_files_of_a_kernel_are_found_through_others() -> None:
     kernel = str(package / "sniffer" / "pairing" / "kernel.py")
     found = {str(Path(file).relative_to(package)) for file in files.sources(kernel)}
     assert found >= {"sniffer/frames.py", "sniffer/pairing/state.py", "sniffer/pairing/resync.py", "decoders/apis.py"}
-    assert not found & {"sniffer/session.py", "sniffer/reassembly.py"}
+    assert not found & {"sniffer/session.py", "sniffer/reassembly/kernel.py"}
 
 
 def test_a_borrowing_kernel_counts_no_references() -> None:

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from kafkascope.decoders.limits import DEFAULT
-from kafkascope.sniffer import reassembly
 from kafkascope.sniffer.columns import NO_TIME, Segments
 from kafkascope.sniffer.link import dissect
+from kafkascope.sniffer.reassembly import bounds, kernel
 from kafkascope.sniffer.sources.files import open_capture
 from kafkascope.sniffer.tcp import Connections
 from tests.paths import PCAPS
@@ -372,7 +372,7 @@ def test_gap_that_acknowledgements_prove() -> None:
     lost = conversation.send(0, b"lost one")
     conversation.send(0, b"after")
     proof = conversation.send(1)
-    for _ in range(reassembly.PROOF_PACKETS + 1):
+    for _ in range(bounds.PROOF_PACKETS + 1):
         conversation.send(1, later=1000)
     conversation.packets.remove(lost)
     outcome = run(conversation.packets, cuts=[7])
@@ -450,7 +450,7 @@ def test_gap_in_a_one_way_capture(by_time: bool) -> None:
     conversation.send(0, b"before")
     lost = conversation.send(0, b"lost")
     conversation.send(0, b"after")
-    for i in range(10 if by_time else reassembly.ONE_WAY_PIECES + 5):
+    for i in range(10 if by_time else bounds.ONE_WAY_PIECES + 5):
         conversation.send(0, numbered(3, i), later=SECOND if by_time else 1000)
     conversation.packets.remove(lost)
     connections = Connections()
@@ -646,7 +646,7 @@ def test_kernels_are_compiled_once() -> None:
     conversation.send(0, b"request")
     batch = segments(conversation.packets)
     Connections().feed(batch)
-    absorb: Any = reassembly.absorb
+    absorb: Any = kernel.absorb
     before = len(absorb.signatures)
     number = np.repeat(batch.number, 2)[::2]
     seq = batch.seq.copy()
@@ -798,7 +798,7 @@ def test_what_waits_for_bytes_before_it_is_compared_too(cuts: Iterable[int]) -> 
 def test_only_the_latest_first_copies_are_kept(cuts: Iterable[int]) -> None:
     of = Conversation()
     of.open()
-    sent = [of.send(0, bytes([number]) * 10) for number in range(reassembly.COMPARED_SEGMENTS + 1)]
+    sent = [of.send(0, bytes([number]) * 10) for number in range(bounds.COMPARED_SEGMENTS + 1)]
     for packet in sent[:2]:
         of.packets.append(replace(packet, payload=b"other text", at=of.at + MILLISECOND))
     outcome = run(of.packets, cuts)

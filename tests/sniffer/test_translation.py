@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from kafkascope.sniffer.columns import Segments
-from kafkascope.sniffer.reassembly import IDLE_TIME
+from kafkascope.sniffer.reassembly.bounds import IDLE_TIME
 from kafkascope.sniffer.translation import LIFETIME, SAID, SOON, TRIES, Translations
 from tests.sniffer.tcp_conversation import BROKER, MILLISECOND, SYN, Conversation, Packet, segments, talk
 
