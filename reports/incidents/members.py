@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import TypeAlias
@@ -58,13 +58,14 @@ def lost(signs: Signs) -> Iterator[Incident]:
     """Members that a broker heard nothing of for their session: dead, frozen or cut off. One host is one incident.
 
     Processes of several hosts that end one after the other are one as well: what rolls out new ones kills the old. So
-    are hosts that are cut off at once.
+    are hosts that are cut off at once, and what befell several alike that one rebalance takes out: it is paid once.
     """
     alike: dict[tuple[str, IncidentKind], _Run] = defaultdict(list)
     for loss, fate in _with_fates(signs):
         where = loss.host or loss.client_id or f"{loss.rebalance['group_id']} {loss.rebalance['trigger_member']}"
         alike[where, fate.kind].append((loss, fate))
-    for together in _put_together([run for _, of_host in sorted(alike.items()) for run in _runs(of_host)]):
+    runs = [run for _, of_host in sorted(alike.items()) for run in _runs(of_host)]
+    for together in _by_one_rebalance([*_put_together(runs)]):
         yield _lost(signs, together)
 
 
@@ -250,6 +251,18 @@ def _put_together(runs: Sequence[_Run]) -> Iterator[_Run]:
     yield from _in_turn(cut_off, "crashes_apart", "hosts_in_turn", lambda run: run[0][0].since)
 
 
+def _by_one_rebalance(runs: Sequence[_Run]) -> Iterator[_Run]:
+    """The same, but those as one whose members ended alike, and were taken out by the same rebalances."""
+    alike: dict[Hashable, list[_Run]] = defaultdict(list)
+    for place, run in enumerate(runs):
+        fates = {(fate.kind, fate.settled, fate.closed) for _, fate in run}
+        by = frozenset((loss.rebalance["group_id"], loss.rebalance["to_generation"]) for loss, _ in run)
+        known = len(fates) == 1 and all(loss.host and loss.client_id for loss, _ in run)
+        alike[(fates.pop(), by) if known else place].append(run)
+    for together in alike.values():
+        yield [one for run in together for one in run]
+
+
 def _in_turn(runs: Sequence[_Run], within: str, least: str, over: Callable[[_Run], int]) -> Iterator[_Run]:
     """Runs of several hosts as one, each of which begins within a time (threshold) after the one before was over."""
     apart = threshold(within) * SECOND_NS
@@ -349,7 +362,7 @@ class _Course:
 
     when: str
     advice: str | None  # what to do about this course; None: it depends on what became of the members
-    at_once: bool  # one loss of one host: how long it was silent, and when it was back, says something
+    at_once: bool  # one loss, or several at once: how long they were silent, and when they were back, says something
     again: bool  # one client again and again
     places: Sequence[Beginning]  # where they began again and again
 
@@ -357,19 +370,22 @@ class _Course:
 def _course(signs: Signs, of_run: Sequence[Loss], times: Sequence[int], hosts: Sequence[str], fate: Fate) -> _Course:
     """The course of losses that befell members at these times."""
     since, latest = min(times), max(times)
-    when, advice, at_once = f"at {clock(since)}", None, len(hosts) <= 1
+    is_in_turn = latest - since >= threshold("crashes_apart") * SECOND_NS
+    when, advice, at_once = f"at {clock(since)}", None, len(hosts) <= 1 or not is_in_turn
     often = _times(signs, of_run) if fate.kind == IncidentKind.CLIENT_DIED else 1
     if often >= threshold("crashes"):
         at_once = False
         when = f"{often} times, from {clock(since)} to {clock(latest)}, each time started anew"
-    elif at_once and (apart := _apart(of_run)) > 1:
+    elif len(hosts) <= 1 and (apart := _apart(of_run)) > 1:
         at_once, several = False, len({loss.client_id for loss in of_run}) > 1
         how = "one after the other" if several else f"{apart} times"
         when = f"{how}, from {clock(since)} to {clock(latest)}"
     if len(hosts) > 1 and fate.kind == IncidentKind.CLIENT_UNREACHABLE:
-        when, advice = f"at once, at {clock(since)}", _CUT_OFF_ADVICE
-    elif len(hosts) > 1 and latest - since >= threshold("crashes_apart") * SECOND_NS:
-        when, advice = f"one after the other, from {clock(since)} to {clock(latest)}", ROLLOUT_ADVICE
+        when, advice, at_once = f"at once, at {clock(since)}", _CUT_OFF_ADVICE, False
+    elif len(hosts) > 1 and is_in_turn:
+        when = f"one after the other, from {clock(since)} to {clock(latest)}"
+        if len(hosts) >= threshold("hosts_in_turn") and fate.kind == IncidentKind.CLIENT_DIED:
+            advice = ROLLOUT_ADVICE
     if places := _places(signs, of_run):
         when, advice = f"{when}, and began again and again at {in_offsets(places)}", AT_THE_RECORD
     return _Course(when, advice, at_once, often >= threshold("crashes"), places)

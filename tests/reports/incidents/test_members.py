@@ -705,6 +705,53 @@ def test_who_else_had_connections_on_a_host_that_was_cut_off_is_named() -> None:
     assert "cash" not in only(**given).headline
 
 
+def two_at_once(second: float = 30.5) -> dict[str, list[Row]]:
+    """Processes on two hosts that end at once, or nearly so, and one rebalance that takes both out."""
+    ends = {"c1": 30.0, "c2": second}
+    return {
+        "rebalances": [
+            LOST
+            | {
+                "contributing": [{"trigger": "session_timeout", "at": at(40.5), "client_id": "c2"}],
+                "unowned": [{"partition": "t-0", "since": at(30), "ms": 11_000.0}],
+                "unowned_ms": 11_000.0,
+            }
+        ],
+        "group_events": [
+            SILENT,
+            group_event("silence_begun", second, member_id="c2-id", client_id="c2", client=H2),
+        ],
+        "connections": [
+            connection(n, host, client_id=name, opened=1, closed=ends[name], how_closed="fin")
+            for n, (name, host) in enumerate((("c1", H1), ("c2", H2)), 1)
+        ],
+    }
+
+
+def test_what_one_rebalance_takes_out_is_one_incident_and_told_to_cost_that_once() -> None:
+    one = only(**two_at_once())
+    assert (one.kind, names(one), one.cost_ms) == ("client_died", ["c1", "c2", H1, H2, "shop"], 11_000)
+    assert (
+        f"c1, c2 ({H1}, {H2}) ended without leaving at {clock(at(30))}, and were taken out of group shop after 10.0 s "
+        "of silence; 1 rebalance; nobody read t 0 for up to 11.0 s"
+    ) in one.headline
+    assert [seconds(seen.at) for seen in one.evidence] == [30, 30, 30.5, 30.5]
+
+
+def test_two_that_one_rebalance_takes_out_are_no_rollout() -> None:
+    one = only(**two_at_once(34))
+    assert f"ended without leaving one after the other, from {clock(at(30))} to {clock(at(34))}, and" in one.headline
+    assert "terminationGracePeriodSeconds" not in one.advice
+
+
+def test_what_befalls_two_differently_is_told_of_each() -> None:
+    """One process ended, and the other stood still."""
+    tables = two_at_once()
+    tables["connections"][1] |= {"closed": None, "how_closed": None}
+    frozen = health(2, "client", [30.5, 33, 36, 39], [30.5], client=H2)
+    assert sorted(one.kind for one in found(**tables, tcp_health=[frozen])) == ["client_died", "client_frozen"]
+
+
 def test_hosts_that_are_cut_off_at_once_are_one_incident() -> None:
     one = only(**cut_off(3))
     assert (one.kind, one.certainty) == ("client_unreachable", "certain")
