@@ -15,6 +15,7 @@ from kafkascope.reports.incidents.apart import apart
 from kafkascope.reports.incidents.blackouts import hush
 from kafkascope.reports.incidents.incident import Effect, Incident, Weighed
 from kafkascope.reports.incidents.incident import in_words as outcome
+from kafkascope.reports.incidents.members import with_fates
 from kafkascope.reports.incidents.outages import (
     ANNOUNCED,
     BACK,
@@ -444,7 +445,12 @@ def _of_coordinators(signs: Signs, outage: Outage, moved: Collection[str]) -> It
 def _rebalanced(
     signs: Signs, outage: Outage, groups: Collection[str], from_it: Sequence[Row]
 ) -> frozenset[tuple[str, int]]:
-    """Rebalances of groups that a broker coordinated, from its outage until they have settled elsewhere."""
+    """Rebalances of groups that a broker coordinated, from its outage until they have settled elsewhere.
+
+    None that is told of a member which its group lost.
+    """
+    lost = (loss.rebalance for loss, _ in signs.once(with_fates))
+    of_members = {(row["group_id"], row["to_generation"]) for row in lost}
     settled = max([outage.started, *(row["at"] for row in from_it if row["event"] == "coordinator_moved")])
     until = min(outage.until(signs.end), settled + int(threshold("one_trouble") * SECOND_NS))
     return frozenset(
@@ -453,6 +459,7 @@ def _rebalanced(
         for row in signs.rebalances_of(group, until, outage.started)
         if row["to_generation"] is not None
         and row["trigger"] in (Trigger.COORDINATOR_MOVED, Trigger.SESSION_TIMEOUT, Trigger.MEMBER_REJOINED)
+        and (group, row["to_generation"]) not in of_members
     )
 
 

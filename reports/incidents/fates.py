@@ -66,7 +66,7 @@ def fates(signs: Signs, losses: Sequence[Loss], of_brokers: Sequence[Outage]) ->
     """What became of each, in their order."""
     found: list[Fate] = []
     sessions = _ended_sessions(signs, losses)
-    for loss, left in zip(losses, traces(signs, [_whereabouts(loss) for loss in losses]), strict=True):
+    for loss, left in zip(losses, traces(signs, [whereabouts(loss) for loss in losses]), strict=True):
         if loss.host is None or loss.last_word is None:
             text = "the capture does not show where it ran, or when it was heard last"
             found.append(Fate(IncidentKind.CLIENT_DIED, (Weighed(text, None, loss.since, 0.2),), False))
@@ -75,7 +75,7 @@ def fates(signs: Signs, losses: Sequence[Loss], of_brokers: Sequence[Outage]) ->
     return found
 
 
-def _whereabouts(loss: Loss) -> Whereabouts:
+def whereabouts(loss: Loss) -> Whereabouts:
     """From before its last word until it must be back, to be the same process still.
 
     A session begins anew with the answer to a JoinGroup, for which a member that died meanwhile waited.

@@ -25,6 +25,7 @@ from kafkascope.reports.incidents.fates import (
     fate_words,
     fates,
     may_be_busy,
+    whereabouts,
 )
 from kafkascope.reports.incidents.incident import Incident, every
 from kafkascope.reports.incidents.incident import in_words as outcome
@@ -33,6 +34,7 @@ from kafkascope.reports.incidents.planned import asked_for_the_gone
 from kafkascope.reports.incidents.runs import in_runs
 from kafkascope.reports.incidents.signs import Row, Signs, between, group_of
 from kafkascope.reports.incidents.stuck import AT_THE_RECORD, Beginning, beginnings, in_offsets
+from kafkascope.reports.incidents.traces import traces
 from kafkascope.reports.incidents.vanished import Scope, Vanished, vanished
 from kafkascope.reports.vocabulary.events import EventKind
 from kafkascope.reports.vocabulary.finding_kinds import Severity
@@ -61,7 +63,7 @@ def lost(signs: Signs) -> Iterator[Incident]:
     are hosts that are cut off at once, and what befell several alike that one rebalance takes out: it is paid once.
     """
     alike: dict[tuple[str, IncidentKind], _Run] = defaultdict(list)
-    for loss, fate in _with_fates(signs):
+    for loss, fate in signs.once(with_fates):
         where = loss.host or loss.client_id or f"{loss.rebalance['group_id']} {loss.rebalance['trigger_member']}"
         alike[where, fate.kind].append((loss, fate))
     runs = [run for _, of_host in sorted(alike.items()) for run in _runs(of_host)]
@@ -69,9 +71,10 @@ def lost(signs: Signs) -> Iterator[Incident]:
         yield _lost(signs, together)
 
 
-def _with_fates(signs: Signs) -> Iterator[tuple[Loss, Fate]]:
+def with_fates(signs: Signs) -> _Run:
     """Those of the lost members that nothing else explains, with what became of them."""
     out_of_reach = signs.once(vanished)
+    found: _Run = []
     silent = []
     for loss in signs.once(losses):
         by = cut_off_by(signs, out_of_reach, loss)
@@ -79,13 +82,14 @@ def _with_fates(signs: Signs) -> Iterator[tuple[Loss, Fate]]:
             lives = loss.last_word is not None and loss.expelled - loss.last_word < _least_silence(signs, loss)
             silent += [] if lives else [loss]  # what it says comes to its broker
         elif by.scope == Scope.CLIENT and not hides(signs, loss.since, loss.expelled):
-            yield replace(loss, last_word=by.since), fate_unheard(by)
+            found.append((replace(loss, last_word=by.since), fate_unheard(by)))
         # Else the incident of the path tells it, or the capture has nothing of anybody.
     of_brokers = [one for one in signs.once(outages) if one.gone]
     for loss, fate in zip(silent, fates(signs, silent, of_brokers), strict=True):
         known = loss.sure == Certainty.CERTAIN or (fate.settled and fate.kind == IncidentKind.CLIENT_DIED)
         if (known or not may_have_spoken(signs, loss)) and not tries_on(signs, loss, fate):
-            yield loss, fate
+            found.append((loss, fate))
+    return found
 
 
 def tries_on(signs: Signs, loss: Loss, fate: Fate) -> bool:
@@ -108,6 +112,8 @@ def may_have_spoken(signs: Signs, loss: Loss) -> bool:
 def losses(signs: Signs) -> list[Loss]:
     """Members that a broker heard nothing of for their session, but those whose coordinator had gone away.
 
+    Of these, those whose processes ended.
+
     Nor those that did nothing but join again meanwhile (`shared_groups.clusters_of_connect`): they live; nor those that
     had said that they go. Also those
     whose session ended while their group rebalanced for another reason: as with a process that is killed, and
@@ -121,6 +127,7 @@ def losses(signs: Signs) -> list[Loss]:
         for name in finding["client_ids"]
     }
     found: list[Loss] = []
+    beside: list[Loss] = []
     for row in signs.rebalances:
         if row["started"] is None:
             continue
@@ -135,14 +142,26 @@ def losses(signs: Signs) -> list[Loss]:
                     (one.host, one.last_word) for one in of_row
                 }:
                     of_row.append(loss)
-        found += [
-            one
-            for one in of_row
-            if joins_on.get((row["group_id"], one.client_id), one.expelled) >= one.expelled
-            and not _by_coordinator(signs, of_brokers, one)
-            and not _stepped_out(signs, one)
-        ]
-    return found
+        for one in of_row:
+            if joins_on.get((row["group_id"], one.client_id), one.expelled) < one.expelled or _stepped_out(signs, one):
+                continue
+            (beside if _by_coordinator(signs, of_brokers, one) else found).append(one)
+    return [*found, *_ended(signs, beside, of_brokers)]
+
+
+def _ended(signs: Signs, beside: Sequence[Loss], of_brokers: Sequence[Outage]) -> Iterator[Loss]:
+    """Those of members lost beside an outage whose processes ended: they had not been closed, and did nothing more.
+
+    Who lives closes connections as well, and opens others; who is closed cannot leave while its coordinator is away.
+    """
+    gone = [one for one in of_brokers if one.gone]
+    known = [loss for loss in beside if loss.host and loss.last_word is not None]
+    left = traces(signs, [whereabouts(loss) for loss in known])
+    for loss, fate, mine in zip(known, fates(signs, known, gone), left, strict=True):
+        ended = fate.at(loss)
+        again = any(ended < (row["opened"] or 0) < loss.expelled for row in mine.connections.values())
+        if fate.settled and fate.kind == IncidentKind.CLIENT_DIED and not fate.closed and not again:
+            yield loss
 
 
 def _stepped_out(signs: Signs, loss: Loss) -> bool:

@@ -68,9 +68,16 @@ def test_who_waits_for_replicas_is_of_the_same_cluster(known: list[Row], kinds: 
     assert len(told(silences=[gone, STALL], cluster_events=known)) == kinds
 
 
-@pytest.mark.parametrize(("last_word", "kinds"), [(17, ["broker_down"]), (18, ["broker_down", "client_died"])])
-def test_a_member_that_dies_when_its_coordinator_has_long_moved(last_word: float, kinds: list[str]) -> None:
+@pytest.mark.parametrize(
+    ("last_word", "later", "kinds"),
+    [(17, [], ["broker_down", "client_died"]), (17, [20], ["broker_down"]), (18, [20], ["broker_down", "client_died"])],
+)
+def test_a_member_that_dies_when_its_coordinator_has_long_moved(
+    last_word: float, later: list[float], kinds: list[str]
+) -> None:
+    """Who spoke soon after that, and tries on, may have died of it."""
     ended = connection(1, opened=1, closed=last_word + 0.5, how_closed="fin", exchanges=9)
+    tries = [connection(2, opened=time, closed=time + 1, how_closed="rst") for time in later]
     moved = f"from {B3}:9092 (node 3) to {B1}:9092 (node 1)"
     events = [
         group_event("coordinator_found", 2, detail=f"{B3}:9092 (node 3)", client_id="c1", client=H1),
@@ -83,7 +90,7 @@ def test_a_member_that_dies_when_its_coordinator_has_long_moved(last_word: float
         cluster_events=THREE,
         group_events=events,
         rebalances=[rebalance("member_joined", 4, 3, members=[member("c1")]), lost],
-        connections=[ended],
+        connections=[ended, *tries],
         tcp_health=[health(1, "client", [last_word], [last_word])],
     )
     assert [one.kind for one in all_of] == kinds

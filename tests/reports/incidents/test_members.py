@@ -644,6 +644,37 @@ def test_who_spoke_until_its_coordinator_went_is_the_brokers_incident(went: floa
     assert len(lost(**tables, group_events=[elsewhere, SILENT])) == 2
 
 
+@pytest.mark.parametrize(
+    ("ended", "again", "exchanges", "told"),
+    [
+        (30.2, [], [], True),
+        (36, [], [], True),  # after its coordinator had gone: it closed its connection to another broker
+        (None, [], [], False),
+        (30.2, [38], [], False),  # a client that looks for its coordinator closes connections, and opens others
+        (30.2, [41], [], True),  # started anew
+        (30.2, [], [30.1], False),  # it was closed, and could not leave
+    ],
+)
+@pytest.mark.parametrize("outage", [{"refused": 2, "ended": 3, "until": None}, HELD | {"until": 38}])
+def test_who_ended_by_itself_beside_the_outage_of_its_coordinator_is_lost(
+    ended: float | None, again: list[float], exchanges: list[float], told: bool, outage: dict[str, Any]
+) -> None:
+    mine = connection(1, broker=f"{B1}:9092", opened=1, closed=ended, how_closed=ended and "fin")
+    later = [connection(n, opened=time, closed=None) for n, time in enumerate(again, 5)]
+    incidents = lost(
+        silences=[silence(B2, 34, **outage)],
+        cluster_events=BROKERS,
+        group_events=[SILENT, group_event("coordinator_found", 1, detail=f"{B2}:9092 (node 2)")],
+        connections=[mine, *later],
+        exchanges=[ends_session(1, time) for time in exchanges],
+    )
+    of_broker, *died = sorted(incidents, key=lambda one: one.kind)
+    assert [one.kind for one in died] == ["client_died"] * told
+    assert (("shop", 5) in of_broker.rebalances) != told
+    for one in died:
+        assert seconds(one.started) == ended
+
+
 def test_nobody_is_lost_while_its_coordinator_stands_still() -> None:
     found_it = group_event("coordinator_found", 1, detail=f"{B2}:9092 (node 2)")
     tables = {"silences": [silence(B2, 30.5, 55, **HELD)], "cluster_events": BROKERS}
