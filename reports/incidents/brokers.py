@@ -13,6 +13,7 @@ from kafkascope.reports.columns.words import clock, duration
 from kafkascope.reports.incidents import addresses, slow_brokers
 from kafkascope.reports.incidents.apart import apart
 from kafkascope.reports.incidents.blackouts import hush
+from kafkascope.reports.incidents.costs import lost_by
 from kafkascope.reports.incidents.incident import Effect, Incident, Weighed
 from kafkascope.reports.incidents.incident import in_words as outcome
 from kafkascope.reports.incidents.members import with_fates
@@ -52,6 +53,7 @@ _EXPLAINED = frozenset(
         "idle_polling",
     }
 )
+_SOON_NS = 5 * SECOND_NS  # behind a stall: news of it may have been on its way
 _LEADERLESS = "leaderless"  # what an effect is called
 
 
@@ -294,6 +296,7 @@ def _stalled(signs: Signs, run: Sequence[Outage]) -> Incident:
     host_was = ", though its host acknowledged what it was sent" if acknowledged else ""
     if unheard:
         host_was = ", nor acknowledged what it was sent: it stood still with its host, or was cut off"
+    did = "asked no other broker for what it replicates" if worst.by_its_own else "answered nobody"
     costs = [_cost(signs, one) for one in run]
     effects = costs[run.index(worst)].effects
     return Incident(
@@ -303,7 +306,7 @@ def _stalled(signs: Signs, run: Sequence[Outage]) -> Incident:
         subjects=signs.broker(worst.host),
         started=run[0].started,
         ended=run[-1].ended,
-        headline=f"{signs.broker_words(worst.host)} answered nobody{times} for {duration(lasted)} from "
+        headline=f"{signs.broker_words(worst.host)} {did}{times} for {duration(lasted)} from "
         f"{clock(worst.started)} on{host_was}" + outcome(effects),
         evidence=(
             *chain.from_iterable(map(_waited, run)),
@@ -321,11 +324,14 @@ def _stalled(signs: Signs, run: Sequence[Outage]) -> Incident:
 
 def _waited(stall: Outage) -> Iterator[Weighed]:
     silence = stall.silence
+    lasted = duration(silence["duration_ms"])
     text = (
-        f"nothing from it on any connection of the capture for {duration(silence['duration_ms'])}, while "
+        f"nothing from it on any connection of the capture for {lasted}, while "
         f"{counted(silence['waiting'], 'request')} of {listed(silence['waiting_clients'])} waited on "
         f"{counted(silence['waiting_connections'], 'connection')}"
     )
+    if stall.by_its_own:
+        text = f"no data from it on any connection to another broker for {lasted}"
     yield Weighed(text, silence["first_packet"], stall.started, 0.7)
     if stall.unfetched:
         lasted = duration(stall.unfetched / MILLISECOND_NS)
@@ -388,7 +394,9 @@ def _cost(signs: Signs, outage: Outage) -> _Cost:
     effects += [*_of_leaders(signs, outage, from_it), *_of_coordinators(signs, outage, groups)]
     if rebalances:
         effects.append(Effect("rebalances", counted(len(rebalances), "rebalance"), len(rebalances)))
-    if not effects:
+    if outage.stands_still:
+        effects += _out_of_sync(signs, outage)
+    if not effects or outage.by_its_own:
         effects += _held_up(signs, outage)
     if not effects and (failed := silence["refused"] + silence["unanswered"]):  # nobody else took its place
         effects.append(
@@ -396,7 +404,20 @@ def _cost(signs: Signs, outage: Outage) -> _Cost:
         )
     about = _spoke_with(signs, host) | {f"group {group}" for group in coordinated}
     findings = signs.findings_about(about, _EXPLAINED, begin, end)
+    if outage.by_its_own and outage.stands_still:  # nobody asked it, so it is what others did that waited
+        names = slow_brokers.held_up(signs, outage.started, end).names
+        of_names = sorted({group for name in names for group in signs.groups_of.get(name, ())})
+        findings |= signs.explained(_EXPLAINED, outage.started, end, groups=of_names, clients=names)
     return _Cost(tuple(effects), float(waited), findings, rebalances)
+
+
+def _out_of_sync(signs: Signs, stall: Outage) -> Iterator[Effect]:
+    """Partitions that went on without a broker as a replica as it stood still."""
+    until = (signs.end if stall.ended is None else stall.ended) + _SOON_NS
+    _, out_of_sync = lost_by(signs, signs.node(stall.host, stall.started), stall.started, until)
+    if out_of_sync:
+        text = f"it fell out of sync of {counted(len(out_of_sync), 'partition')}"
+        yield Effect("replicas", text, len(out_of_sync))
 
 
 def _held_up(signs: Signs, outage: Outage) -> tuple[Effect, ...]:

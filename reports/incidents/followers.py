@@ -13,12 +13,14 @@ import numpy as np
 import pyarrow.compute as pc
 
 from kafkascope.reports.columns.arrow import moment
+from kafkascope.reports.columns.tenths import TENTH_NS
 from kafkascope.reports.columns.text import address
-from kafkascope.reports.incidents.signs import Node, Row, Signs
-from kafkascope.reports.vocabulary.broker_client_ids import FOLLOWERS, follower_node
+from kafkascope.reports.incidents.signs import Life, Node, Row, Signs
+from kafkascope.reports.vocabulary.broker_client_ids import FOLLOWERS, OF_NODES, follower_node, quorum_node
+from kafkascope.reports.vocabulary.tables import SILENCES
 from kafkascope.reports.vocabulary.thresholds import threshold
 from kafkascope.sniffer.columns import I64
-from kafkascope.sniffer.units import SECOND_NS
+from kafkascope.sniffer.units import MILLISECOND_NS, SECOND_NS
 
 _BESIDE_NS = SECOND_NS  # behind a silence: who is back reads first what came meanwhile
 _SPAN_NS = 10 * SECOND_NS  # that a row of tcp_health is of
@@ -71,6 +73,98 @@ def unfetched(signs: Signs, silences: Sequence[Row]) -> list[int]:
         within = (min(one.until, row["until"]) - max(one.since, row["since"]) for one in pauses[row["host"]])
         longest.append(max((time for time in within if time >= threshold("stall") * SECOND_NS), default=0))
     return longest
+
+
+def stood_still(signs: Signs) -> list[tuple[str, Row]]:
+    """Silences, as the table has them, of brokers that said nothing to others for a while, though these had answered.
+
+    Each with the address that it asks from. Nobody else may miss a broker that leads nothing. It goes on with a
+    connection on which it fetches.
+    """
+    of_nodes: dict[tuple[str, str], list[Row]] = defaultdict(list)
+    for row in signs.connections(pc.match_substring_regex(pc.field("client_id"), OF_NODES)):
+        if node := follower_node(row["client_id"]) or quorum_node(row["client_id"]):
+            of_nodes[node, row["client"]].append(row)
+    asking = {
+        row["connection"]: row
+        for rows in of_nodes.values()
+        if any(follower_node(row["client_id"]) for row in rows)
+        for row in rows
+    }
+    lives: dict[int, list[Row]] = defaultdict(list)
+    columns = ("connection", "sender", "at", "sent_in", "payload_in", "timeout_retransmits")
+    where = pc.field("connection").isin(list(asking)) & pc.field("at").is_valid()
+    for row in signs.rows("tcp_health", columns, where) if asking else ():
+        lives[row["connection"]].append(row)
+    found = []
+    for (_, host), rows in sorted(of_nodes.items()):
+        mine = [row for row in rows if row["connection"] in asking]
+        found += [(host, silence) for silence in _silences(signs, mine, lives)]
+    return found
+
+
+def _silences(signs: Signs, connections: Sequence[Row], lives: Mapping[int, Sequence[Row]]) -> Iterator[Row]:
+    """Those of one broker, by all that it asks others on."""
+    of_number = {row["connection"]: row for row in connections}
+    said = np.array(sorted({at for number in of_number for at in _tenths(lives[number], "client", "payload_in")}))
+    least = int(threshold("stall_of_one") * SECOND_NS)
+    for place in np.flatnonzero(np.diff(said) > least + TENTH_NS).tolist():
+        last, until = int(said[place]), int(said[place + 1])
+        heard = [number for number in of_number if _goes_on(lives[number], last, until, least)]
+        fetches = [number for number in heard if follower_node(of_number[number]["client_id"])]
+        near = [row for number in heard for row in lives[number] if row["at"] < until and last < row["at"] + _SPAN_NS]
+        if len({of_number[number]["broker"] for number in fetches}) <= 1 or any(
+            row["timeout_retransmits"] for row in near
+        ):
+            continue
+        since = max(_answered(lives[number], until) for number in fetches)
+        first = of_number[fetches[0]]
+        leader = signs.where(address(first["broker"], first["broker_port"]))
+        sent, asked = (
+            {
+                at
+                for row in near
+                if row["sender"] == who
+                for at in Life(row).tenths(name)
+                if last + TENTH_NS < at < until
+            }
+            for who, name in (("client", "sent_in"), ("broker", "payload_in"))
+        )
+        yield dict.fromkeys(SILENCES.names, 0) | {
+            "host": follower(signs, first["client"], first["client_id"], leader, since),
+            "since": since,
+            "until": until,
+            "duration_ms": (until - since) / MILLISECOND_NS,
+            "waiting_clients": [],
+            "asked": len(asked),
+            "acknowledged": len(sent),
+            "kept": len(heard),
+            "first_packet": None,
+            "first_failed": None,
+            "failed_packet": None,
+            "back_connection": fetches[0],
+            "back_by": "as_client",
+        }
+
+
+def _tenths(rows: Sequence[Row], sender: str, name: str) -> Iterator[int]:
+    """Tenths of a second in which one side of a connection sent something."""
+    for row in rows:
+        if row["sender"] == sender:
+            yield from Life(row).tenths(name)
+
+
+def _answered(rows: Sequence[Row], until: int) -> int:
+    """When a broker sent data last before a time."""
+    return max((at for at in _tenths(rows, "broker", "payload_in") if at < until), default=0)
+
+
+def _goes_on(rows: Sequence[Row], last: int, until: int, least: int) -> bool:
+    """Whether a connection on which an answer had come, long before a time, is asked on again then."""
+    asked = [at for at in _tenths(rows, "client", "payload_in") if at <= until + _BESIDE_NS]
+    answered = _answered(rows, until)
+    before = max((at for at in asked if at <= last), default=None)
+    return before is not None and before <= answered <= until - least and max(asked) >= until
 
 
 def _connections(signs: Signs, hosts: Set[str]) -> dict[int, _Follower]:

@@ -16,9 +16,10 @@ from kafkascope.reports.incidents.away import gone_before, is_left_out, is_off, 
 from kafkascope.reports.incidents.blackouts import hides, hush
 from kafkascope.reports.incidents.changes import changes_made
 from kafkascope.reports.incidents.departed import departed
-from kafkascope.reports.incidents.followers import unfetched
+from kafkascope.reports.incidents.followers import stood_still, unfetched
 from kafkascope.reports.incidents.incident import Weighed
 from kafkascope.reports.incidents.signs import Node, Row, Signs, Takeover, between
+from kafkascope.reports.incidents.slow_brokers import held_up
 from kafkascope.reports.incidents.vanished import Scope, Vanished, vanished
 from kafkascope.reports.vocabulary.broker_client_ids import OF_NODES, follower_node, quorum_node
 from kafkascope.reports.vocabulary.incident_kinds import IncidentKind
@@ -116,6 +117,7 @@ def outages(signs: Signs) -> list[Outage]:
     for silence in signs.once(gone_before):
         found.append(_with_return(signs, Outage(silence, silence["since"], silence["until"], True, [], before=True)))
     found += _departed(signs, found)
+    found += _stood_still(signs, found)
     found = [one for one in found if one.before or not hides(signs, one.started, one.ended or signs.end)]
     found = _with_fetches(signs, _once(signs, sorted(found, key=lambda one: (one.started, one.host))))
     follows, out_of_reach = _Waits(signs, found).explain, signs.once(vanished)
@@ -144,6 +146,28 @@ def _departed(signs: Signs, known: Sequence[Outage]) -> Iterator[Outage]:
             orderly = _announced(signs, silence)
             one = Outage(silence, silence["since"], silence["until"], True, orderly, by_its_own=True)
             yield _with_return(signs, one)
+
+
+def _stood_still(signs: Signs, known: Sequence[Outage]) -> Iterator[Outage]:
+    """Likewise, of stalls: those that writes waited for, as nobody else would have noticed."""
+    for address_of_it, silence in stood_still(signs):
+        since, until = silence["since"], silence["until"]
+        if not any(
+            one.host in (silence["host"], address_of_it)
+            and one.started <= until + SECOND_NS
+            and since - SECOND_NS <= (one.ended or signs.end)
+            for one in known
+        ) and _was_missed(signs, silence):
+            yield Outage(silence, since, until, False, [], by_its_own=True)
+
+
+def _was_missed(signs: Signs, stall: Row) -> bool:
+    """Whether writes waited for a broker that stood still, or it fell out of sync."""
+    since, until = stall["since"], stall["until"]
+    node = signs.node(stall["host"], since)
+    events = signs.events_of(node, since, until + FOLLOWS_NS)
+    left_out = node is not None and any(is_left_out(row, node) for row in events)
+    return left_out or held_up(signs, since, until).longest >= threshold("long_answer")
 
 
 def _outage(signs: Signs, silence: Row) -> Outage | None:

@@ -384,6 +384,84 @@ def test_of_several_brokers_at_one_address_one_is_back_when_it_asks_others(back:
     assert ("it asks other brokers (told by " in str(one.evidence)) == (ended is not None)
 
 
+# Broker 3 leads nothing: it fetches from the others, on connections 1 and 2, and is asked nothing.
+_THIRD = "10.0.0.3"
+_IDLE = "broker-3-fetcher-0"
+
+
+def stands_still(until: float = 18, since: float = 12, **of_health: Any) -> dict[str, list[Row]]:
+    """It was answered last at a time, acknowledged it, and fetches again later."""
+
+    def on(number: int, leader: str) -> list[Row]:
+        given: Row = {"client": _THIRD, "broker": f"{leader}:9092"}
+        begin, end = since // 10 * 10, until // 10 * 10
+        asked = [since - 1, until] if begin == end else [since - 1]
+        later = [] if begin == end else [health(number, "client", [until], [until], **given)]
+        return [
+            health(number, "client", [since + 0.3], asked, **given | of_health),
+            health(number, "broker", [], [since + number / 10 - 0.1], **given),
+            *later,
+        ]
+
+    return {
+        "connections": [connection(n, _THIRD, host, _IDLE, opened=0) for n, host in ((1, B1), (2, B2))],
+        "tcp_health": [*on(1, B1), *on(2, B2)],
+        "exchanges": [
+            exchange(10 * n + k, "Fetch", *times, connection=n, client_id=_IDLE)
+            for n in (1, 2)
+            for k, times in enumerate([(since - 1, since + n / 10 - 0.1), (until, until + 0.1)])
+        ],
+        "cluster_events": [*BROKERS, listed(3, _THIRD), shrinks(20)],
+    }
+
+
+def shrinks(time: float, before: str = "1,2,3", after: str = "1,2") -> Row:
+    return event("isr_shrunk", time, before=before, after=after, partitions=["t-0", "t-1"], count=2)
+
+
+@pytest.mark.parametrize("until", [18, 21])
+def test_a_broker_that_leads_nothing_and_stands_still_shows_by_what_it_does_not_fetch(until: float) -> None:
+    tables = stands_still(until)
+    tables["tcp_health"].append(health(9, "client", [13, 14, 15, 16, 17, 18, 19], [13]))  # others go on
+    one = only(**tables)
+    assert (one.kind, one.severity, one.certainty) == ("broker_stalled", "warning", "likely")
+    assert names(one) == ["3", _THIRD]
+    assert (seconds(one.started), seconds(one.ended)) == (12.1, until)
+    assert (
+        f"asked no other broker for what it replicates for {until - 12.1:.1f} s from {clock(at(12.1))} on, though its "
+        "host acknowledged what it was sent; it fell out of sync of 2 partitions"
+    ) in one.headline
+    assert one.evidence[0].text == f"no data from it on any connection to another broker for {until - 12.1:.1f} s"
+    assert "made no other for" in one.evidence[1].text
+
+
+@pytest.mark.parametrize(
+    "tables",
+    [
+        {"cluster_events": [*BROKERS, listed(3, _THIRD)]},  # nobody missed it
+        {"cluster_events": [*BROKERS, listed(3, _THIRD), shrinks(20, "1,2,3", "1,3")]},
+        {"cluster_events": [*BROKERS, listed(3, _THIRD), shrinks(40)]},
+        {"connections": stands_still()["connections"][:1]},  # the other one may have nothing to fetch any more
+        {"exchanges": []},
+        {"tcp_health": stands_still(since=16.5)["tcp_health"]},  # for less than two seconds
+        {"tcp_health": stands_still(timeout_retransmits=1)["tcp_health"]},
+        {"silences": [silence(_THIRD, 11, None, refused=5, **GONE)]},  # it was gone
+    ],
+)
+def test_it_does_not_show_otherwise(tables: dict[str, list[Row]]) -> None:
+    assert "broker_stalled" not in [one.kind for one in found(**stands_still() | tables)]
+
+
+def test_it_says_something_if_it_tells_the_controller_that_it_lives() -> None:
+    known = stands_still()
+    alive = connection(3, _THIRD, B1, "3", opened=0, broker_port=9093)
+    said = health(3, "client", [], [13, 14.5, 16, 17.5], client=_THIRD)
+    assert (
+        found(**known | {"connections": [*known["connections"], alive], "tcp_health": [*known["tcp_health"], said]})
+        == []
+    )
+
+
 @pytest.mark.parametrize("table", ["connections", "tcp_health", "exchanges"])
 def test_tables_are_not_read_more_often_for_more_brokers(monkeypatch: pytest.MonkeyPatch, table: str) -> None:
     read = tables_read(monkeypatch)
