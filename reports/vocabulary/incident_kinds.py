@@ -83,7 +83,8 @@ INCIDENT_KINDS: dict[IncidentKind, str] = {
     IncidentKind.CLIENT_FROZEN: "a member fell silent while its host went on to acknowledge what it was sent",
     IncidentKind.CLIENT_UNREACHABLE: "a client's host was cut off: nothing came of it, not even acknowledgements",
     IncidentKind.SLOW_PROCESSING: "an application takes longer over its records than its settings allow",
-    IncidentKind.SLOW_REVOCATION: "a member does not give up its partitions in time for the rebalance",
+    IncidentKind.SLOW_REVOCATION: "a member does not give up its partitions in time for the rebalance, or its "
+    "leader takes long to assign them",
     IncidentKind.JOIN_REFUSED: "clients cannot join their group, and trying again does not mend it",
     IncidentKind.GROUP_SHARED: "applications that read different topics use one group id: what one does has "
     "the members of the others rebalance",

@@ -124,7 +124,7 @@ def member(client_id: str, host: str | None = H1, member_id: str | None = None) 
 def rebalance(trigger: str, generation: int, started: float | None, group: str = "shop", **given: Any) -> Row:
     """A row of ``rebalances``, over after a second."""
     over = None if started is None else started + 1
-    times = ("started", "stable", "recovered")
+    times = ("started", "joined", "stable", "recovered")
     known: Row = {
         "protocol": "classic",
         "certainty": "certain",
