@@ -71,13 +71,21 @@ _Step = tuple[int, int, int, Beat | Message]
 
 
 def _steps(log: GroupLog, reader: BeatReader) -> Iterator[tuple[int, Beat | Message]]:
-    """Beats, and what administrators ask, in order of their answers: the coordinator does one after the other."""
+    """Beats, and what administrators ask, in order of their answers: the coordinator does one after the other.
+
+    What was not answered, as a member closes its connection behind its leave, came behind all that was asked before it
+    on its connection.
+    """
     waiting: list[_Step] = []
+    answered: dict[int, int] = {}  # what came last on each connection (ns)
     for place, message in enumerate(log.messages):
         while waiting and waiting[0][0] < message.at:
             yield _next(waiting)
         if message.api not in _OF_OTHERS:
+            over = answered[message.connection] = max(message.over, answered.get(message.connection, 0))
             for order, beat in enumerate(reader.beats(message)):
+                if not beat.answered:
+                    beat.done = over
                 heappush(waiting, (beat.done, place, order, beat))
         elif message.answered is not None:
             heappush(waiting, (message.answered, place, 0, message))

@@ -512,9 +512,14 @@ class Walk:
         return number
 
     def _shown_meanwhile(self, beat: Beat, answered: int) -> Row | None:
-        """The epoch that another member's answer showed, for no reason then, between this request and its answer."""
+        """The epoch that another answer showed, for no reason then, between this request and its answer.
+
+        Not one to what was asked on its connection: that was answered before this request was looked at.
+        """
         row = self.rows.get(self.epoch or 0)
         if row is None or row.cause is not None or row.early or row.found is None or row.found is beat:
+            return None
+        if row.found.message.connection == beat.message.connection and row.found.at <= beat.at:
             return None
         return row if beat.at <= row.found.done <= beat.done and answered <= row.number else None
 

@@ -413,6 +413,20 @@ def test_whether_a_coordinator_took_a_leave_that_has_no_answer_is_not_known() ->
     assert causes(of(epochs(talk.log())))[3] == ("member_left", "b", Certainty.LIKELY)
 
 
+def test_a_leave_that_has_no_answer_came_behind_what_was_asked_before_it() -> None:
+    """It is sent while a heartbeat is still to be answered, and the connection is closed then."""
+    talk = Epochs()
+    talk.two()
+    heartbeat = {"memberId": "b", "memberEpoch": 2}
+    talk.say(3000, talk.api, "b", heartbeat, heartbeat | {"memberEpoch": 3}, took=15)
+    talk.say(3003, talk.api, "b", {"memberId": "b", "memberEpoch": -1}, None)
+    talk.beats(3100, 6000, "a", 4)
+    found = of(epochs(talk.log()))
+    assert [each.member_id for each in found[4].members] == ["a"]
+    assert causes(found)[4] == ("member_left", "b", Certainty.LIKELY)
+    assert causes(found)[3][0] == "unknown"
+
+
 def test_a_member_of_which_the_capture_has_only_its_leaving() -> None:
     talk = Epochs()
     talk.beat(0, "a", 5, owned=[0])
