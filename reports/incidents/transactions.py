@@ -53,19 +53,20 @@ def hung(signs: Signs) -> Iterator[Incident]:
 
     Not those of which it is told that they were open for longer than their timeout.
     """
-    for (connection, client_id), found in sorted(signs.once(_held).items(), key=str):
-        told = [one for one in signs.once(_overdues) if one.client_id == client_id]
+    for producer, found in sorted(signs.once(_held).items(), key=str):
+        told = [one for one in signs.once(_overdues) if one.client_id == producer.client_id]
         times = _times([one for one in found if not any(one.overlaps(*other.time) for other in told)])
-        for some in [times] if client_id and times else [[one] for one in times]:
-            yield _hung(signs, some, connection, client_id)
+        for some in [times] if producer.client_id and times else [[one] for one in times]:
+            yield _hung(signs, some, producer)
 
 
-def _held(signs: Signs) -> dict[tuple[int | None, str | None], list[Held]]:
-    """What holds readers of committed records for long, by the producer: a connection, and its client id."""
-    by_producer: dict[tuple[int | None, str | None], list[Held]] = defaultdict(list)
+def _held(signs: Signs) -> dict[Producer, list[Held]]:
+    """What holds readers of committed records for long, by the producer, which writes to several brokers."""
+    by_producer: dict[Producer, list[Held]] = defaultdict(list)
     for one in signs.once(_holds):
         if one.last - one.first >= threshold("open_transaction") * SECOND_NS:
-            by_producer[_producer(signs, one.topic, one.partition, one.offset)].append(one)
+            producer, connection = _producer(signs, one.topic, one.partition, one.offset)
+            by_producer[producer].append(one._replace(connection=connection))
     return by_producer
 
 
@@ -83,6 +84,14 @@ def _holds(signs: Signs) -> list[Held]:
     return sorted(Held(*span, topic, partition, offset) for (topic, partition, offset), span in spans.items())
 
 
+class Producer(NamedTuple):
+    """Who wrote what holds readers: None where that was not seen."""
+
+    client: str | None = None  # its address
+    client_id: str | None = None
+    producer_id: int | None = None
+
+
 class Held(NamedTuple):
     """A partition whose readers of committed records are held at an offset, from when to when."""
 
@@ -91,6 +100,7 @@ class Held(NamedTuple):
     topic: str
     partition: int
     offset: int
+    connection: int | None = None  # of who wrote there, if that was seen
 
     @property
     def place(self) -> str:
@@ -140,8 +150,9 @@ def _times(found: Sequence[Held]) -> list[list[Held]]:
     return times
 
 
-def _hung(signs: Signs, times: Sequence[Sequence[Held]], connection: int | None, client_id: str | None) -> Incident:
+def _hung(signs: Signs, times: Sequence[Sequence[Held]], producer: Producer) -> Incident:
     """Transactions of one producer, one after the other."""
+    client_id = producer.client_id
     found = list(chain.from_iterable(times))
     since, until = found[0].first, max(one.last for one in found)
     spans = [(max(one.last for one in some) - some[0].first) / MILLISECOND_NS for some in times]
@@ -168,7 +179,7 @@ def _hung(signs: Signs, times: Sequence[Sequence[Held]], connection: int | None,
             Weighed(
                 f"{one.place}: the last stable offset stays at {one.offset}, below the high watermark, for "
                 f"{duration((one.last - one.first) / MILLISECOND_NS)}",
-                connection,
+                one.connection,
                 one.first,
                 0.9,
             )
@@ -342,8 +353,8 @@ def _seen_overdue(one: Overdue) -> Iterator[Weighed]:
         yield Weighed(text, None, None, 0.2, True)
 
 
-def _producer(signs: Signs, topic: str, partition: int, offset: int) -> tuple[int | None, str | None]:
-    """Connection and client id of who wrote the transactional batch at an offset; None if that was not seen."""
+def _producer(signs: Signs, topic: str, partition: int, offset: int) -> tuple[Producer, int | None]:
+    """Who wrote the transactional batch at an offset, and on which connection."""
     where = (
         (pc.field("topic") == topic)
         & (pc.field("partition") == partition)
@@ -352,9 +363,11 @@ def _producer(signs: Signs, topic: str, partition: int, offset: int) -> tuple[in
         & (pc.field("base_offset") <= offset)
         & (pc.field("last_offset") >= offset)
     )
-    rows = signs.rows("batches", ["connection", "base_offset"], where)
+    rows = signs.rows("batches", ["connection", "producer_id", "base_offset"], where)
     if not rows:
-        return None, None
-    connection = min(row["connection"] for row in rows)
+        return Producer(), None
+    first = min(rows, key=lambda row: row["connection"])
+    connection = first["connection"]
     found = signs.connections_by_number([connection]).get(connection)
-    return connection, found["client_id"] if found else None
+    who = Producer(found["client"], found["client_id"], first["producer_id"]) if found else Producer()
+    return who, connection

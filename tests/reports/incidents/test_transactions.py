@@ -9,6 +9,8 @@ import pytest
 from kafkascope.reports.columns.words import duration
 from kafkascope.reports.vocabulary.thresholds import threshold
 from tests.reports.incidents.tables_of import (
+    B2,
+    H1,
     H2,
     SECOND,
     Row,
@@ -48,6 +50,22 @@ def test_a_transaction_that_holds_readers_back() -> None:
         one = only(partitions=held(10, 40), batches=[written(**other)], connections=[producer])
         assert (one.certainty, names(one)) == ("likely", ["orders"])
         assert "(its producer is not in the capture)" in one.headline
+
+
+@pytest.mark.parametrize(("other", "incidents"), [({}, 1), ({"producer_id": 8}, 2), ({"connection": 6}, 2)])
+def test_one_transaction_writes_to_several_brokers(other: Row, incidents: int) -> None:
+    rows = [*held(10, 40), *held(10.5, 40, partition=1)]
+    second = written(partition=1, **{"connection": 5, "producer_id": 7} | other)
+    producers = [
+        connection(4, H2, client_id="p1"),
+        connection(5, H2, B2, client_id="p1"),
+        connection(6, H1, B2, client_id="p1"),  # another process
+    ]
+    told = found(partitions=rows, batches=[written(producer_id=7), second], connections=producers)
+    assert [one.kind for one in told] == ["hung_transaction"] * incidents
+    if incidents == 1:
+        assert "a transaction of p1 stayed open: readers of committed records of orders 0-1 saw" in told[0].headline
+        assert [(seen.packet, seconds(seen.at)) for seen in told[0].evidence] == [(4, 10), (5, 10.5)]
 
 
 @pytest.mark.parametrize(("lasts", "told"), [(OPEN, True), (OPEN - 0.1, False)])
