@@ -246,6 +246,8 @@ def _seen_to_go(outage: Outage) -> Iterator[Weighed]:
         if outage.by_its_own:
             many = counted(silence["ended"], "connection")
             text = f"its host closed all its connections to other brokers at once ({many}{by_reset}): its process ended"
+            if not silence["ended"]:
+                text = "the cluster took it out of service"
         yield Weighed(text, None, outage.started, 0.6)
     if silence["refused"]:
         text = f"{counted(silence['refused'], 'connect')} to it refused: its host is there, and nobody listens"

@@ -13,9 +13,10 @@ from itertools import chain
 import pyarrow.compute as pc
 
 from kafkascope.reports.columns.text import address
+from kafkascope.reports.incidents.away import is_off
 from kafkascope.reports.incidents.followers import follower
 from kafkascope.reports.incidents.runs import in_runs
-from kafkascope.reports.incidents.signs import Row, Signs
+from kafkascope.reports.incidents.signs import Node, Row, Signs
 from kafkascope.reports.vocabulary.broker_client_ids import OF_NODES, follower_node, quorum_node
 from kafkascope.reports.vocabulary.tables import SILENCES
 from kafkascope.reports.vocabulary.thresholds import threshold
@@ -44,6 +45,39 @@ def departed(signs: Signs) -> list[tuple[str, Row]]:
     ]
 
 
+def announced(signs: Signs) -> Iterator[tuple[str, Row]]:
+    """Silences, as the table has them, of brokers that said that they go, and that were taken out of service then.
+
+    Each with its address. Who would miss it may be gone itself, and what it closes on request it closes one by one.
+    """
+    takes = int(threshold("shutdown_takes") * SECOND_NS)
+    for row in signs.events:
+        if row["event"] != "shutdown_announced":
+            continue
+        node = Node(row["cluster_id"], str(row["node_id"]))
+        places = signs.listed_as(node)
+        off = next((one for one in signs.events_of(node, row["at"], row["at"] + takes) if is_off(one, node)), None)
+        if places and off is not None:
+            host = signs.where(places[0])
+            yield host, _silence(host, off["at"], signs.end) | {"until": None}
+
+
+def _silence(host: str, since: int, until: int) -> Row:
+    """One of which nothing else is known."""
+    return dict.fromkeys(SILENCES.names, 0) | {
+        "host": host,
+        "since": since,
+        "until": until,
+        "duration_ms": (until - since) / MILLISECOND_NS,
+        "waiting_clients": [],
+        "first_packet": None,
+        "first_failed": None,
+        "failed_packet": None,
+        "back_connection": None,
+        "back_by": None,
+    }
+
+
 def _silences(signs: Signs, rows: Sequence[Row], of_node: Sequence[Row]) -> Iterator[Row]:
     """Those of one broker, by all its connections; of_node: those of all that have its node id, wherever."""
     by_itself = [row for row in rows if row["closed"] is not None and row["closed_by"] == "client"]
@@ -65,17 +99,11 @@ def _silences(signs: Signs, rows: Sequence[Row], of_node: Sequence[Row]) -> Iter
         until = signs.end if back is None else back["opened"]
         if until - last >= (_AT_ONCE_NS if back is not None else threshold("awaited") * SECOND_NS):
             leader = signs.where(address(fetched["broker"], fetched["broker_port"]))
-            yield dict.fromkeys(SILENCES.names, 0) | {
-                "host": follower(signs, fetched["client"], fetched["client_id"], leader, first),
-                "since": first,
+            host = follower(signs, fetched["client"], fetched["client_id"], leader, first)
+            yield _silence(host, first, until) | {
                 "until": back and back["opened"],
-                "duration_ms": (until - first) / MILLISECOND_NS,
-                "waiting_clients": [],
                 "ended": len(run),
                 "reset": sum(row["how_closed"] == "rst" for row in run),
-                "first_packet": None,
-                "first_failed": None,
-                "failed_packet": None,
                 "back_connection": back and back["connection"],
                 "back_by": back and "as_client",
             }

@@ -15,7 +15,7 @@ from kafkascope.reports.columns.text import address, address_alone
 from kafkascope.reports.incidents.away import gone_before, is_left_out, is_off, missed
 from kafkascope.reports.incidents.blackouts import hides, hush
 from kafkascope.reports.incidents.changes import changes_made
-from kafkascope.reports.incidents.departed import departed
+from kafkascope.reports.incidents.departed import announced, departed
 from kafkascope.reports.incidents.followers import stood_still, unfetched
 from kafkascope.reports.incidents.incident import Weighed
 from kafkascope.reports.incidents.signs import Node, Row, Signs, Takeover, between
@@ -117,6 +117,7 @@ def outages(signs: Signs) -> list[Outage]:
     for silence in signs.once(gone_before):
         found.append(_with_return(signs, Outage(silence, silence["since"], silence["until"], True, [], before=True)))
     found += _departed(signs, found)
+    found += _on_request(signs, found)
     found += _stood_still(signs, found)
     found = [one for one in found if one.before or not hides(signs, one.started, one.ended or signs.end)]
     found = _with_fetches(signs, _once(signs, sorted(found, key=lambda one: (one.started, one.host))))
@@ -146,6 +147,20 @@ def _departed(signs: Signs, known: Sequence[Outage]) -> Iterator[Outage]:
             orderly = _announced(signs, silence)
             one = Outage(silence, silence["since"], silence["until"], True, orderly, by_its_own=True)
             yield _with_return(signs, one)
+
+
+def _on_request(signs: Signs, known: Sequence[Outage]) -> Iterator[Outage]:
+    """Those that only the broker's own word tells, and that of the cluster."""
+    takes = int(threshold("shutdown_takes") * SECOND_NS)
+    told: list[tuple[str, int]] = []
+    for host, silence in announced(signs):
+        since = silence["since"]
+        is_known = any(
+            one.gone and one.host == host and one.started - takes <= since <= (one.ended or signs.end) for one in known
+        )
+        if not is_known and (host, since) not in told:
+            told.append((host, since))
+            yield _with_return(signs, Outage(silence, since, None, True, _announced(signs, silence), by_its_own=True))
 
 
 def _stood_still(signs: Signs, known: Sequence[Outage]) -> Iterator[Outage]:

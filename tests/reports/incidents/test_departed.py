@@ -65,6 +65,44 @@ def test_one_that_said_that_it_goes_was_shut_down() -> None:
     assert (one.kind, one.severity) == ("broker_restarted", "info")
 
 
+SAID = event("shutdown_announced", 99, node_id=3)
+FENCED = event("broker_fenced", 100, node_id=3, told_by=f"{B1}:9093")
+IN_TURN = [of_broker(None, 99 + 2 * place)[place] for place in range(3)]
+
+
+@pytest.mark.parametrize("back", [108, None])
+def test_one_that_said_that_it_goes_and_was_taken_out_of_service_is_told_whatever_it_closes(back: float | None) -> None:
+    """Those that asked it for something are gone themselves."""
+    again = [] if back is None else [event("broker_registered", back, node_id=3, told_by=f"{B1}:9093")]
+    (one,) = gone(IN_TURN, cluster_events=[*BROKERS, SAID, SAID | {"packet": 9}, FENCED, *again])
+    assert (one.kind, one.certainty, names(one)[0]) == ("broker_restarted", "certain", "3")
+    assert (seconds(one.started), one.ended if back is None else seconds(one.ended)) == (100, back)
+    assert [seen.text for seen in one.evidence[:2]] == [
+        "the cluster took it out of service",
+        "it asked for an orderly shutdown",
+    ]
+
+
+@pytest.mark.parametrize(
+    "events",
+    [
+        [SAID],
+        [FENCED],
+        [SAID, FENCED | {"node_id": 2}],
+        [SAID, event("broker_fenced", 99 + threshold("shutdown_takes") + 0.1, node_id=3)],
+        [SAID | {"node_id": 7}, FENCED | {"node_id": 7}],  # where that is nobody told
+    ],
+)
+def test_otherwise_it_may_still_be_there(events: list[Row]) -> None:
+    assert gone(IN_TURN, cluster_events=[*BROKERS, *events]) == []
+
+
+def test_one_that_was_missed_is_told_once() -> None:
+    missed = silence(B3, 100.3, 108, refused=5, first_failed=101, **GONE)
+    (one,) = gone(IN_TURN, silences=[missed], cluster_events=[*BROKERS, SAID, FENCED])
+    assert (one.kind, seconds(one.started)) == ("broker_restarted", 100.3)
+
+
 @pytest.mark.parametrize(
     "rows",
     [
