@@ -27,7 +27,7 @@ from kafkascope.reports.incidents.fates import (
     may_be_busy,
     whereabouts,
 )
-from kafkascope.reports.incidents.incident import Incident, every
+from kafkascope.reports.incidents.incident import Incident, Weighed, every
 from kafkascope.reports.incidents.incident import in_words as outcome
 from kafkascope.reports.incidents.outages import Outage, outages
 from kafkascope.reports.incidents.planned import asked_for_the_gone
@@ -45,6 +45,7 @@ from kafkascope.sniffer.units import MILLISECOND_NS, SECOND_NS
 
 _SURE = {certainty.value: certainty for certainty in Certainty}
 _SHORTEST = SECOND_NS  # session that anybody has: brokers take none below group.min.session.timeout.ms, 6 s by default
+_AT_ONCE = SECOND_NS  # what stops a host, or a process, stops all that it does
 _FINDS_IT_NS = 5 * SECOND_NS  # a member finds its new coordinator by then, if it can
 _MOST_OF_A_SESSION = 0.8  # the rest is for the broker's time and that of the capture point
 
@@ -89,7 +90,26 @@ def with_fates(signs: Signs) -> _Run:
         known = loss.sure == Certainty.CERTAIN or (fate.settled and fate.kind == IncidentKind.CLIENT_DIED)
         if (known or not may_have_spoken(signs, loss)) and not tries_on(signs, loss, fate):
             found.append((loss, fate))
-    return found
+    return [(loss, _by_its_host(loss, fate, found)) for loss, fate in found]
+
+
+def _by_its_host(loss: Loss, fate: Fate, found: _Run) -> Fate:
+    """What became of a member that is as silent as one that its host lost at the same moment, of which that is known.
+
+    A process that ends says nothing of another one.
+    """
+    apart = threshold("crashes_apart") * SECOND_NS
+    known = (
+        (other, one)
+        for other, one in found
+        if one.settled and one.kind != IncidentKind.CLIENT_DIED and other.host == loss.host
+        if abs(one.at(other) - fate.at(loss)) <= _AT_ONCE and abs(other.since - loss.since) <= apart
+    )
+    if fate.settled or loss.host is None or (beside := next(known, None)) is None:
+        return fate
+    other, one = beside
+    text = f"it fell silent with {other.client_id or 'another member'}, on the same host, of which more is known"
+    return replace(one, evidence=(Weighed(text, None, fate.at(loss), 0.6), *one.evidence), ended=fate.ended)
 
 
 def tries_on(signs: Signs, loss: Loss, fate: Fate) -> bool:

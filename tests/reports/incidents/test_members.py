@@ -392,6 +392,27 @@ def test_a_member_whose_neighbour_is_well_is_silent_and_no_more_is_known() -> No
     assert "the member alone fell silent" in one.evidence[1].text
 
 
+@pytest.mark.parametrize(("silent", "told"), [(30.3, 1), (29, 1), (25, 2)])
+@pytest.mark.parametrize("back", [True, False])
+def test_what_became_of_a_neighbour_at_the_same_moment_became_of_it(silent: float, told: int, back: bool) -> None:
+    """A worker and its consumer: one goes on with its connection as if nothing had been, the other has a new one."""
+    second = LOST | {"group_id": "sink", "trigger_member": "c2-id", "trigger_client_id": "c2"}
+    its = group_event("silence_begun", silent, "sink", member_id="c2-id", client_id="c2", client=H1)
+    sent = [health(1, "client", [30], [30]), *[health(1, "client", [45], [45])] * back]
+    incidents = lost(
+        LOST,
+        second,
+        group_events=[SILENT, its],
+        connections=[LIVES, connection(2, client_id="c2", opened=1, closed=39, how_closed="fin", closed_by="broker")],
+        tcp_health=[*sent, health(2, "client", [silent], [silent])],
+    )
+    frozen = [one for one in incidents if one.kind == "client_frozen"]
+    assert len(frozen) == back
+    if back:
+        assert len(incidents) == told
+        assert names(frozen[0])[:2] == (["c1", "c2"] if told == 1 else ["c1", H1])
+
+
 def test_where_it_ran_is_not_known() -> None:
     (one,) = found(rebalances=[LOST])
     assert (one.kind, one.certainty, names(one)) == ("client_died", "guessed", ["c1", "shop"])
