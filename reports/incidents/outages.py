@@ -35,6 +35,7 @@ BACK = {
     _ASKS: "it asks other brokers",
 }
 """Events by which a broker is there again, and what they say; and what it does itself."""
+_BEGINS = ("broker_registered", "broker_unfenced")
 ANNOUNCED = 0.9
 """The weight of what says by itself that a broker was shut down on request."""
 FOLLOWS_NS = 15 * SECOND_NS
@@ -382,7 +383,11 @@ def _announced(signs: Signs, silence: Row) -> list[Weighed]:
     takes = int(threshold("shutdown_takes") * SECOND_NS)
     otherwise = moved_otherwise(signs, silence["host"], since)
     seen = []
-    for row in signs.events_of(node, since - takes, since + SECOND_NS):
+    events = signs.events_of(node, since - takes, since + SECOND_NS)
+    begun = max((row["at"] for row in events if _begins(row, node) and row["at"] < since), default=0)
+    for row in events:
+        if row["at"] < begun:
+            continue  # of the process before
         if row["event"] == "shutdown_announced" and Node(row["cluster_id"], str(row["node_id"])) == node:
             seen.append(Weighed("it asked for an orderly shutdown", row["packet"], row["at"], ANNOUNCED))
         elif row["event"] != "leader_changed" or row["at"] >= since or otherwise(row["at"]):
@@ -390,7 +395,7 @@ def _announced(signs: Signs, silence: Row) -> list[Weighed]:
         elif node is not None and row["before"] == node.id:
             text = f"leaders moved from it to {row['after']} before it fell silent"
             seen.append(Weighed(text, row["packet"], row["at"], 0.6))
-    for row in between(signs.stale_leaders, since - takes, since + SECOND_NS + 1, "last"):
+    for row in between(signs.stale_leaders, max(since - takes, begun), since + SECOND_NS + 1, "last"):
         if signs.where(row["broker"]) != silence["host"] or otherwise(row["last"]):
             continue
         if not _coordinated_later(signs, row, since):
@@ -399,6 +404,11 @@ def _announced(signs: Signs, silence: Row) -> list[Weighed]:
             )
             seen.append(Weighed(text, row["first_packet"], row["first"], 0.6))
     return seen
+
+
+def _begins(event: Row, node: Node | None) -> bool:
+    """Whether an event is of a process of a broker that has just begun."""
+    return event["event"] in _BEGINS and Node(event["cluster_id"], str(event["node_id"])) == node
 
 
 def moved_otherwise(signs: Signs, host: str, since: int) -> Callable[[int], bool]:

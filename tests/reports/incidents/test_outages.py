@@ -287,6 +287,22 @@ def test_who_coordinated_a_group_later_had_not_given_it_up() -> None:
     assert one.kind == "broker_down"
 
 
+@pytest.mark.parametrize("event_of_back", ["broker_registered", "broker_unfenced"])
+@pytest.mark.parametrize(
+    ("node", "back", "kind"),
+    [(2, 30, "broker_down"), (2, 19, "broker_restarted"), (2, 41, "broker_restarted"), (1, 30, "broker_restarted")],
+)
+def test_what_the_process_before_said_is_not_of_the_next_one(
+    event_of_back: str, node: int, back: float, kind: str
+) -> None:
+    """A broker is restarted, and killed soon after."""
+    events = [event("shutdown_announced", 20, node_id=2), event(event_of_back, back, node_id=node)]
+    refused = error("NOT_LEADER_OR_FOLLOWER", "Produce", 20, 21, broker=f"{B2}:9092", client_id="p1")
+    gone = silence(B2, 40, 60, refused=5, **GONE)
+    (one,) = told(gone, cluster_events=[*BROKERS, *events], error_histogram=[refused])
+    assert one.kind == kind
+
+
 # --- what a broker replicates ----------------------------------------------------------------------------------------
 
 # Broker 1 fetches from broker 2 on connection 7, and broker 2 from broker 1 on connection 8.
