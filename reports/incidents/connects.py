@@ -132,6 +132,7 @@ _ACCEPTED = (
     "connection",
     "opened",
     "closed",
+    "packets_down",
     "bytes_down",
     "lost_bytes",
 )
@@ -142,7 +143,10 @@ _NO_KAFKA = r"^a frame at offset 0 .*\(bytes from the broker\)$"  # what its fir
 
 
 def mute(signs: Signs) -> Iterator[Incident]:
-    """Addresses that take connections of Kafka clients and never say a word of Kafka: none is a broker that works."""
+    """Addresses that take connections of Kafka clients and never say a word of Kafka: none is a broker that works.
+
+    Who took a connection sent a packet at least: of one without any the capture lacks that direction.
+    """
     where = (pc.field("protocol") == "kafka") & (pc.field("connect") == "established") & (pc.field("bytes_up") > 0)
     by_place: dict[str, list[Row]] = defaultdict(list)
     for row in signs.rows("connections", _ACCEPTED, where):
@@ -153,7 +157,13 @@ def mute(signs: Signs) -> Iterator[Incident]:
     told = {outage.host for outage in signs.once(outages)}
     for place, rows in sorted(by_place.items()):
         speak = [row for row in rows if row["connection"] in other]
-        if any((row["bytes_down"] and row not in speak) or row["lost_bytes"] or row["opened"] is None for row in rows):
+        if any(
+            (row["bytes_down"] and row not in speak)
+            or row["lost_bytes"]
+            or not row["packets_down"]
+            or row["opened"] is None
+            for row in rows
+        ):
             continue
         longest = max((row["closed"] or signs.end) - row["opened"] for row in rows)
         if longest >= threshold("finds_nobody") * SECOND_NS and told.isdisjoint({signs.where(place), place}):

@@ -307,7 +307,8 @@ def waiting_for_replicas(signs: Signs) -> Iterator[Incident]:
     for row in rows:
         connection = connections.get(row["connection"], {})
         row |= {"over": row["answered"] or connection.get("closed") or signs.end}
-        if row["answered"] is None and row["requested"] < answered.get(row["connection"], 0):
+        passed_over = row["requested"] < answered.get(row["connection"], 0)
+        if row["answered"] is None and (passed_over or connection.get("packets_down") == 0):
             continue  # the capture lacks its answer
         if row["over"] - row["requested"] >= threshold("replicas_late") * SECOND_NS:
             asked = signs.where(address(connection["broker"], connection["broker_port"])) if connection else None

@@ -235,6 +235,8 @@ def test_an_address_that_is_advertised_and_answers_in_words_that_are_no_kafka() 
         ([silent(1, lost_bytes=1)], False),
         ([silent(1, None)], False),
         ([silent(1, connect="unanswered")], False),  # of the capture's other direction nothing is there
+        ([silent(1, packets_down=0)], False),  # nor here, where the client acknowledged what took its connect
+        ([silent(1), silent(2, packets_down=0)], False),
         ([silent(1, protocol="unknown")], False),
     ],
 )

@@ -171,12 +171,14 @@ def write(lasts: float | None, requested: float = 20, acks: int = -1, **given: A
         ([write(None) | {"connection": 5}], True),
         ([write(None), write(1, requested=21, acks=1) | {"number": 2}], False),  # the capture lacks the answer
         ([write(None), write(1, requested=19, acks=1) | {"number": 2}], True),
+        ([write(None) | {"connection": 6}], False),  # nor all else that the broker sent there
     ],
 )
 def test_writes_that_wait_for_replicas_on_a_broker_that_is_gone(rows: list[Row], told: bool) -> None:
     written = [partition("Produce", 20, connection=number) for number in (1, 5)]
     tables = {"silences": [GONE], "cluster_events": BROKERS, "partitions": written}
     connections = [connection(1), connection(2, broker=B2), connection(4, closed=31), connection(5, closed=32)]
+    connections.append(connection(6, packets_down=0))
     incidents = found(exchanges=rows, connections=connections, **tables)
     assert [one.kind for one in incidents] == ["broker_down", *["too_few_replicas"] * told]
     if told:
