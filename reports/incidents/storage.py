@@ -23,14 +23,19 @@ from kafkascope.sniffer.units import MILLISECOND_NS, SECOND_NS
 
 _EXPLAINED = ("leader_changed", "error_loop", "sent_again", "metadata_storm", "coordinator_moved", "commit_refused")
 # Events by which it is known, and what they say.
+_BY_ITSELF = "log_dirs_offline"
 _SAYS = {
-    "log_dirs_offline": "it told the controller that it cannot use log directory {detail}",
+    _BY_ITSELF: "it told the controller that it cannot use log directory {detail}",
     "replica_offline": "{told_by} tells that its replicas are offline, though it is there",
 }
 _ADVICE = (
     "Look at the broker's disks (df, dmesg) and at its log (LogDirFailureChannel): a file system that is full, "
     "read-only or broken. A log directory that has failed stays out of use until the broker is started again; until "
     "then its partitions have a replica less."
+)
+_NOT_ITSELF = (
+    "If that log has nothing of it: others told this of it, and not the broker itself. Another process that is started "
+    "with its node id makes the controller believe so, too (DUPLICATE_BROKER_REGISTRATION in its log)."
 )
 
 
@@ -87,19 +92,20 @@ def _failed(signs: Signs, host: str, errors: Sequence[Row], events: Sequence[Row
         effects.append(Effect("requests", text, count, (last - since) / MILLISECOND_NS))
     if moved:
         effects.append(Effect("leaders", f"{counted(moved, 'leader')} moved to other brokers", moved))
+    by_itself = bool(errors) or any(row["event"] == _BY_ITSELF for row in events)
     about = f": its replicas of {in_words(partitions, 6)} are offline" if partitions else ""
     went = f", and it went away at {clock(ended)}" if ended is not None and ended - since < 60 * SECOND_NS else ""
     return Incident(
         kind=IncidentKind.STORAGE_FAILED,
         severity=Severity.CRITICAL,
-        certainty=Certainty.CERTAIN,
+        certainty=Certainty.CERTAIN if by_itself else Certainty.LIKELY,
         subjects=signs.broker(host, since),
         started=since,
         ended=ended,
         headline=f"{signs.broker_words(host, since)} cannot use a log directory since {clock(since)}{about}{went}"
         + outcome(effects),
         evidence=tuple(_evidence(errors, events)),
-        advice=_ADVICE,
+        advice=_ADVICE if by_itself else f"{_ADVICE} {_NOT_ITSELF}",
         cost_ms=(last - since) / MILLISECOND_NS,
         effects=tuple(effects),
         findings=signs.explained(_EXPLAINED, since, last, clients=names),

@@ -57,6 +57,7 @@ def test_a_broker_tells_the_controller_alone() -> None:
     assert (one.kind, names(one), seconds(one.started)) == ("storage_failed", ["2", B2], 7)
     assert one.evidence[0].text == "it told the controller that it cannot use log directory dir-1"
     assert one.effects == ()
+    assert (one.certainty, "Another process" in one.advice) == ("certain", False)
 
 
 def test_others_tell_that_its_replicas_are_offline() -> None:
@@ -64,6 +65,7 @@ def test_others_tell_that_its_replicas_are_offline() -> None:
     one = only(cluster_events=[*BROKERS, told])
     assert (one.kind, names(one), seconds(one.started)) == ("storage_failed", ["2", B2], 7)
     assert one.what.endswith(": its replicas of orders 3 are offline")
+    assert (one.certainty, "Another process that is started with its node id" in one.advice) == ("likely", True)
     assert one.evidence[0].text == f"{B1}:9092 tells that its replicas are offline, though it is there"
 
 
