@@ -322,8 +322,12 @@ def _lost(signs: Signs, run: _Run) -> Incident:
     fate = min((fate for _, fate in run), key=lambda fate: not fate.settled)
     times = [fate.at(loss) for loss, fate in run]
     course = _course(signs, of_run, times, hosts, fate)
+    unheard = all(loss.last_word is None for loss in of_run)  # since when they were silent is not known
     closed = all(fate.closed for _, fate in run) and not course.again and not course.places
     what = fate_words(fate.kind, names, closed=closed) if fate.settled else OPEN
+    when = course.when
+    if unheard and course.at_once:
+        what, when = f"had {OPEN.replace('fell', 'fallen')}", f"by {clock(min(times))}"
     advice = fate_advice(signs, fate.kind, groups, closed=closed) if fate.settled else ADVICE_OPEN
     advice = advice if closed else course.advice or advice
     evidence = fate.evidence if len(hosts) <= 1 else tuple(seen for _, one in run for seen in one.evidence)
@@ -357,7 +361,7 @@ def _lost(signs: Signs, run: _Run) -> Incident:
         ),
         started=min(times),
         ended=over,
-        headline=f"{who} {what} {course.when}, and {were} taken out of {named('group', groups)}"
+        headline=f"{who} {what} {when}, and {were} taken out of {named('group', groups)}"
         + (
             _silence_and_return(first, min(times), back, names)
             if course.at_once
