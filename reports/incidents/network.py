@@ -64,7 +64,10 @@ def _paths(spans: pa.Table, chosen: pa.Table) -> dict[tuple[str, str], dict[int,
 
 
 def lossy(signs: Signs) -> dict[tuple[str, str], list[Path]]:
-    """Pairs of hosts between which a share of packets has to be sent again, and receivers say that they missed some."""
+    """Pairs of hosts between which a share of packets has to be sent again, and receivers say that they missed some.
+
+    Where the capture has one direction alone, what is sent again may be so because nobody is there.
+    """
     if (counted_spans := signs.health_spans) is None:
         return {}
     again = counted_spans.group_by(_PAIR).aggregate([("retransmits", "sum")])
@@ -80,7 +83,9 @@ def lossy(signs: Signs) -> dict[tuple[str, str], list[Path]]:
         bad = [spans[at] for at in sorted(spans) if _loses(spans[at]) and not _in_vain(spans[at], gone.get(pair, ()))]
         if sum(path.retransmits for path in bad) >= threshold("lost_packets"):
             found[pair] = bad
-    return found
+    between_them = signs.connections_between(found.keys()) if found else ()
+    heard = {(row["client"], row["broker"]) for row in between_them if row["packets_up"] and row["packets_down"]}
+    return {pair: bad for pair, bad in found.items() if pair in heard}
 
 
 def losses(signs: Signs) -> Iterator[Incident]:

@@ -54,6 +54,7 @@ _CONNECTION = (
     "security",
     "lost_bytes",
     "exchanges",
+    "packets_up",
     "packets_down",
 )
 _PLACING = ("broker_listed", "broker_moved", "broker_found")  # events of clusters that say where a broker is

@@ -75,6 +75,12 @@ def test_loss_begins_exactly_at_its_thresholds(rows: list[Row], told: bool) -> N
     assert [one.kind for one in found(**of_kafka(rows))] == ["network_loss"] * told
 
 
+@pytest.mark.parametrize("lacks", [{"packets_up": 0}, {"packets_down": 0}])
+def test_of_one_direction_nothing_tells_that_it_was_lost_on_its_way(lacks: Row) -> None:
+    assert found(tcp_health=lossy(), connections=[connection(1, **lacks)]) == []
+    assert only(tcp_health=lossy(), connections=[connection(1, **lacks), connection(2)]).kind == "network_loss"
+
+
 @pytest.mark.parametrize(("missed", "certainty"), [(5, "certain"), (4, "likely")])
 def test_it_is_certain_where_receivers_say_that_they_missed_something(missed: int, certainty: str) -> None:
     one = only(**of_kafka([row | {"duplicate_acks": missed} for row in lossy()]))
