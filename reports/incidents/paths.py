@@ -201,16 +201,22 @@ def _incident(
 def _cut_off(signs: Signs, together: Sequence[Vanished]) -> Incident:
     """Of a host that no broker heard, and that was no member of a group, or came back in time."""
     since, until = _times(together)
-    who = signs.who(together[0].client)
+    host = together[0].client
+    spoke_with = {broker for client, broker, *_ in signs.parties if client == host}
+    is_partial = len(spoke_with) == 1 and len(signs.brokers) > 1  # the capture may be that of this broker's host
+    broker = listed([signs.who(one.broker) for one in together[:1]])
+    off = f"{broker}, or from the network" if is_partial else "the network"
+    there = "there was acknowledged, and what it sent to other brokers is not in the capture"
     return _incident(
         signs,
         together,
         (),
         until,
         kind=IncidentKind.CLIENT_UNREACHABLE,
-        certainty=Certainty.LIKELY,
-        what=f"{who} was cut off from the network from {clock(since)} "
-        f"{'on' if until is None else f'to {clock(until)}'}: nothing that it sent was acknowledged",
+        certainty=Certainty.GUESSED if is_partial else Certainty.LIKELY,
+        what=f"{signs.who(host)} was cut off from {off} from {clock(since)} "
+        f"{'on' if until is None else f'to {clock(until)}'}: nothing that it sent "
+        f"{there if is_partial else 'was acknowledged'}",
         evidence=_evidence(signs, together, "to others"),
         advice="Look at the network between this host and the brokers for that moment: link, switch port, firewall, "
         "routing.",

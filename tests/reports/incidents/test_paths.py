@@ -363,7 +363,18 @@ def test_a_client_that_nobody_hears() -> None:
     (one,) = of([stuck(), SERVES], findings=[unanswered])
     assert (one.kind, one.certainty) == ("client_unreachable", "likely")
     assert f"c1 ({H1}) was cut off from the network from " in one.headline
+    assert one.headline.endswith(": nothing that it sent was acknowledged")
     assert one.findings == {unanswered["id"]}
+
+
+@pytest.mark.parametrize("elsewhere", [False, True])
+def test_where_one_broker_alone_was_captured_the_path_to_it_may_be_blocked(elsewhere: bool) -> None:
+    others = [connection(7, broker=B2, opened=1)] * elsewhere
+    (one,) = of([stuck(), SERVES], [MINE, *others], cluster_events=BROKERS)
+    assert (one.kind, one.certainty) == ("client_unreachable", "likely" if elsewhere else "guessed")
+    off = "the network" if elsewhere else f"broker 1 ({B1}), or from the network"
+    assert f"c1 ({H1}) was cut off from {off} from " in one.headline
+    assert ("what it sent to other brokers is not in the capture" in one.headline) != elsewhere
 
 
 def test_scopes() -> None:
