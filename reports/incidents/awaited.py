@@ -72,6 +72,7 @@ class Awaited:
     was_last: bool = False  # its session is over as well, and nobody else is in the group
     open: Row | None = None  # the rebalance that goes on as the capture ends, for which it would have to join
     came_anew: bool = False  # its process was started again, and comes as another member
+    unseen: bool = False  # there are others in its group, and the capture does not show where they run
 
     @property
     def since(self) -> int:
@@ -173,7 +174,8 @@ def _missing(loss: Loss, fate: Fate, opened: Row | None, *, came_anew: bool) -> 
     members = _members(loss)
     sessions = [one["session_timeout_ms"] for one in members]
     is_over = all(sessions) and loss.expelled - loss.since >= max(sessions) * MILLISECOND_NS
-    return Awaited(loss, fate, members, is_over and opened is None, opened, came_anew)
+    unseen = any(not one["host"] for one in loss.rebalance["members"])
+    return Awaited(loss, fate, members, is_over and opened is None, opened, came_anew, unseen)
 
 
 def _is_sure(signs: Signs, one: Awaited, heard: Mapping[_Who, tuple[int, float]]) -> bool:
@@ -187,6 +189,10 @@ def _is_sure(signs: Signs, one: Awaited, heard: Mapping[_Who, tuple[int, float]]
         return not one.was_last  # else the group has gone on without it, and the capture lacks how
     # Its coordinator may be another one now, unless its process ended.
     known = all(member["session_timeout_ms"] for member in one.members)
+    if one.was_last and one.unseen and known:  # it may have been taken out before its process ended
+        known = (
+            one.since - one.loss.since < max(member["session_timeout_ms"] for member in one.members) * MILLISECOND_NS
+        )
     return has_died and known and not (one.was_last and _may_just_be_closed(signs, one.loss, one.members))
 
 
@@ -280,10 +286,11 @@ def _awaited(signs: Signs, kind: IncidentKind, together: Sequence[Awaited]) -> I
     lasted = (signs.end - since) / MILLISECOND_NS
     members = [member for one in together for member in one.members]
     missed = _missed(together)
+    unseen = any(one.was_last and one.unseen for one in together)  # others may have taken over
     effects = [
         unread(partitions, lasted, f" in group {group}" if len(groups) > 1 else "")
         for group, partitions in missed.items()
-        if partitions
+        if partitions and not unseen
     ]
     opened = {one.open["group_id"]: (one.open, one) for one in together if one.open is not None}
     for row, one in opened.values():
@@ -299,8 +306,11 @@ def _awaited(signs: Signs, kind: IncidentKind, together: Sequence[Awaited]) -> I
         whom = "its old member" if len(names) == 1 else "their old members"
     waits = f"{whose} still {'waits' if len(groups) == 1 else 'wait'} for {whom} at the end{session}"
     after = f"came anew, and {waits}" if came_anew else f"and {waits}"
-    if is_empty := all(one.was_last for one in together):
+    is_empty = all(one.was_last for one in together) and not unseen
+    if is_empty:
         after = f"and nobody is left in {whose}"
+    elif unseen:
+        after = f"and its session was over before the end; what {whose} did then is not in the capture"
     settled = all(one.fate.settled for one in together)
     closed = all(one.fate.closed for one in together)
     what = fate_words(kind, names, closed=closed) if settled else OPEN

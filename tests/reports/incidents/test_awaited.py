@@ -271,6 +271,25 @@ def test_nobody_is_left_in_a_group_whose_members_all_ended() -> None:
     assert ", and nobody is left in group shop; nobody read orders 0-2 for " in one.headline
 
 
+@pytest.mark.parametrize(("last", "ended", "told"), [(200, 201, True), (200, 244, True), (200, 246, False)])
+def test_what_its_group_does_behind_its_session_is_not_known_where_others_were_not_captured(
+    last: float, ended: float, told: bool
+) -> None:
+    """As on the host of one member: of the others, which may read on, answers tell that they are there."""
+    leader = C1 | {"host": None, "client_id": None}
+    alone = tables(leader, C2, last=last)
+    alone["exchanges"] = heartbeats("c2", last, 2)
+    alone["connections"] = [connection(2, H2, client_id="c2", opened=1, closed=ended, how_closed="fin")]
+    alone["tcp_health"] += [health(3, "client", [at], [], client=H2) for at in range(200, 300, 5)]  # another
+    incidents = found(**alone)
+    assert [(one.kind, one.severity) for one in incidents] == [("client_died", "warning")] * told
+    if told:
+        assert incidents[0].headline == (
+            f"c2 ({H2}) ended without leaving at {clock(at(ended))}, and its session was over before the end; what "
+            "group shop did then is not in the capture"
+        )
+
+
 @pytest.mark.parametrize(
     ("given", "told"),
     [
