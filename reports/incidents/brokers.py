@@ -243,6 +243,8 @@ def _seen_to_go(outage: Outage) -> Iterator[Weighed]:
     else:
         by_reset = f", {silence['reset']} of them by RST" if silence["reset"] else ""
         text = f"the last data of it; {counted(silence['ended'], 'connection')} with it ended{by_reset}"
+        if not silence["ended"]:
+            text = "the last data of it; how its connections ended is not in the capture, and none of them went on"
         if outage.by_its_own:
             many = counted(silence["ended"], "connection")
             text = f"its host closed all its connections to other brokers at once ({many}{by_reset}): its process ended"

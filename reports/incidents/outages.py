@@ -189,11 +189,9 @@ def _was_missed(signs: Signs, stall: Row) -> bool:
 def _outage(signs: Signs, silence: Row) -> Outage | None:
     """What a silence was; None if nobody knows of anything that was wrong."""
     failed = silence["refused"] + silence["unanswered"]
-    away = (
-        bool(silence["ended"])
-        and not silence["kept"]
-        and (bool(failed) or missed(signs, silence["host"], silence["since"]))
-    )
+    # Where nobody listens any more, and requests are not answered even later, the capture lacks how connections ended.
+    ended = silence["ended"] or (silence["refused"] and silence["waiting"])
+    away = bool(ended) and not silence["kept"] and (bool(failed) or missed(signs, silence["host"], silence["since"]))
     if not failed and silence["ended_clients"] < 2:
         away = False  # it may have been the other side that went
     if silence["until"] is None and not failed and not _taken_off(signs, silence):

@@ -87,6 +87,26 @@ def test_refused_connects_alone_show_that_it_is_gone_only_if_it_stays_away() -> 
     assert told(silence(B2, 10, 40, refused=1)) == []
 
 
+@pytest.mark.parametrize(
+    ("given", "kind"),
+    [
+        ({}, "broker_down"),
+        ({"refused": 0}, "broker_stalled"),
+        ({"kept": 1}, "broker_stalled"),
+    ],
+)
+def test_who_refuses_connects_is_gone_also_where_the_capture_lacks_how_its_connections_ended(
+    given: Row, kind: str
+) -> None:
+    """As with a hole in the capture at that moment: what stands still refuses nobody, and answers in the end."""
+    held = HELD | {"refused": 3, "first_failed": 10.5, "kept": 0, "ended": 0, "opened": 2, "back_by": "opened"}
+    (one,) = told(silence(B2, 10, 26, **held | given))
+    assert one.kind == kind
+    if kind == "broker_down":
+        assert (seconds(one.started), seconds(one.ended)) == (10, 26)
+        assert "how its connections ended is not in the capture" in one.evidence[0].text
+
+
 def test_connections_that_clients_close_are_no_outage() -> None:
     assert told(silence(B2, 10, None, **GONE)) == []
     assert told(silence(B2, 10, 40, **GONE)) == []
