@@ -42,16 +42,19 @@ def found_brokers(answers: Sequence[Answer], units: Units, places: Places) -> di
     known = {fact.host for facts in units.values() for fact in facts if fact.host is not None}
     of_itself = {unit for unit, facts in units.items() if any(fact.kind is FactKind.ITSELF for fact in facts)}
     known |= {answer.broker for answer in answers if not of_itself.isdisjoint(answer.told)}
-    claims = [
-        (answer, done[unit]) for answer in answers if answer.broker not in known for unit in answer.told if unit in done
-    ]
+    doing = [(answer, done[unit]) for answer in answers for unit in answer.told if unit in done]
+    claims = [(answer, task) for answer, task in doing if answer.broker not in known]
     if not claims:
         return {}
+    doers: dict[tuple[str, _Task], set[str]] = defaultdict(set)
+    for answer, task in doing:
+        doers[places.cluster(answer), task].add(answer.broker)
     given = _given(answers, units, places, {task for _, task in claims})
     votes: dict[tuple[str, str], dict[int, list[tuple[Answer, _Task]]]] = defaultdict(lambda: defaultdict(list))
     for answer, task in claims:
         cluster = places.cluster(answer)
-        if (node_id := _at(given.get((cluster, task), ()), answer.at)) is not None:
+        stays = len(doers[cluster, task]) == 1
+        if (node_id := _at(given.get((cluster, task), ()), answer.at, stays=stays)) is not None:
             votes[cluster, answer.broker][node_id].append((answer, task))
     found = {}
     for (cluster, _), by_node in votes.items():
@@ -98,9 +101,13 @@ def _giving(facts: Sequence[Fact], tasks: set[_Task]) -> Iterator[tuple[_Task, i
             yield task, fact.node_id
 
 
-def _at(given: Sequence[tuple[int, int]], at: int) -> int | None:
-    """Whose a task was at a time: as was told last, or of what a capture tells later, as it tells first."""
-    return given[max(0, bisect_right(given, at, key=lambda one: one[0]) - 1)][1] if given else None
+def _at(given: Sequence[tuple[int, int]], at: int, *, stays: bool) -> int | None:
+    """Whose a task was at a time: as was told last, or of what a capture tells later, as it tells first.
+
+    The latter where it is done at one address alone, and stays there: else it may have been given to another meanwhile.
+    """
+    place = bisect_right(given, at, key=lambda one: one[0]) - 1
+    return given[max(0, place)][1] if place >= 0 or (given and stays) else None
 
 
 def _words(task: _Task) -> str:

@@ -75,6 +75,14 @@ def test_the_cluster_may_be_told_of_later() -> None:
     assert found(produced(2, 1), BY_NAME) == [(2, "10.0.0.2:9092", "leads orders-1")]
 
 
+def test_what_is_told_later_counts_as_long_as_a_partition_stays_where_it_is() -> None:
+    """Who leads it in the end may not have done so at first: of that a capture of one broker may tell nothing."""
+    assert found(produced(2, 2), produced(3, 2), BY_NAME) == []
+    listing = metadata(1, {"orders": [partition(2, 3), partition(3, 3)]}, NAMES)
+    moved = [produced(2, 2), produced(3, 2), listing, produced(3, 3)]
+    assert found(*moved) == [(3, "10.0.0.3:9092", "leads orders-3")]
+
+
 def test_a_leader_that_has_moved_is_told_by_the_rest() -> None:
     listing = metadata(1, {"orders": [*(partition(number, 2) for number in range(4)), partition(4, 3)]}, NAMES)
     rest = [produced(2, number) for number in range(4)]
