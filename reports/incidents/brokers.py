@@ -206,6 +206,8 @@ def _course(signs: Signs, outage: Outage) -> str:
     """How a broker went, and whether it is back."""
     at = clock(outage.started)
     what = f"was shut down in an orderly way at {at}" if outage.orderly else f"went away without notice at {at}"
+    if outage.missed is not None and not outage.orderly:
+        what = f"went away without notice between {at} and {clock(outage.missed)}"
     if outage.before:
         what = f"was gone when the capture began, and missed at {at},"
     elif outage.is_cut_off:
@@ -242,7 +244,10 @@ def _seen_to_go(outage: Outage) -> Iterator[Weighed]:
         yield Weighed(text, silence["failed_packet"], outage.started, 0.6)
     else:
         by_reset = f", {silence['reset']} of them by RST" if silence["reset"] else ""
-        text = f"the last data of it; {counted(silence['ended'], 'connection')} with it ended{by_reset}"
+        last = "the last data of it"
+        if (idle := outage.started - silence["since"]) > 0:
+            last = f"the first of its connections that it closed, {duration(idle / MILLISECOND_NS)} after its last data"
+        text = f"{last}; {counted(silence['ended'], 'connection')} with it ended{by_reset}"
         if not silence["ended"]:
             text = "the last data of it; how its connections ended is not in the capture, and none of them went on"
         if outage.by_its_own:
@@ -380,7 +385,8 @@ def _came_back(outage: Outage) -> list[Weighed]:
 
 def _cost(signs: Signs, outage: Outage) -> _Cost:
     silence, host = outage.silence, outage.host
-    waited = silence["duration_ms"] if outage.ended is None else (outage.ended - outage.started) / MILLISECOND_NS
+    until = silence["since"] + int(silence["duration_ms"] * MILLISECOND_NS) if outage.ended is None else outage.ended
+    waited = (until - outage.started) / MILLISECOND_NS
     begin, end = outage.started - int(threshold("shutdown_takes") * SECOND_NS), outage.until(signs.end)
     from_it = _moved_from(signs, outage, begin, end)
     groups = {

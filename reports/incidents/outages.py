@@ -60,6 +60,7 @@ class Outage:
     before: bool = False  # it was gone when the capture began; started is when somebody missed it
     taken: Takeover | None = None  # by whom, if another broker answers at its address since
     by_its_own: bool = False  # its own connections to other brokers tell it, and nobody else
+    missed: int | None = None  # nobody asked it until then, so it went at some time since it started; None: it is known
     unfetched: int = 0  # for how long (ns) it did not ask other brokers for what it replicates, as it should have
 
     @property
@@ -118,6 +119,7 @@ def outages(signs: Signs) -> list[Outage]:
     for silence in signs.once(gone_before):
         found.append(_with_return(signs, Outage(silence, silence["since"], silence["until"], True, [], before=True)))
     found += _departed(signs, found)
+    found = _with_times(signs, found)
     found += _on_request(signs, found)
     found += _stood_still(signs, found)
     found = [one for one in found if one.before or not hides(signs, one.started, one.ended or signs.end)]
@@ -207,6 +209,41 @@ def _with_return(signs: Signs, outage: Outage) -> Outage:
     """The outage, with what tells that its broker is back where nothing came from its address again."""
     back = _back(signs, outage) if outage.gone and outage.ended is None else None
     return outage if back is None else replace(outage, ended=back["at"], back=back)
+
+
+def _with_times(signs: Signs, found: Sequence[Outage]) -> list[Outage]:
+    """Outages; of those that nobody asked for anything when they went the time at which they did, if anything tells.
+
+    On a client's host, and at another broker, the last data of it may be from long before: it was there until its host
+    closed a connection.
+    """
+    idle = [_was_idle(signs, one) for one in found]
+    hosts = {one.address for one, is_idle in zip(found, idle, strict=True) if is_idle}
+    where = pc.field("broker").isin(sorted(hosts)) & pc.field("closed").is_valid() & (pc.field("closed_by") == "broker")
+    closed: dict[str, list[int]] = defaultdict(list)
+    for row in signs.connections(where) if hosts else ():
+        if row["protocol"] == "kafka":
+            closed[signs.where(address(row["broker"], row["broker_port"]))].append(row["closed"])
+    return [
+        _timed(one, closed[one.host], signs.end) if is_idle else one for one, is_idle in zip(found, idle, strict=True)
+    ]
+
+
+def _was_idle(signs: Signs, outage: Outage) -> bool:
+    """Whether nobody asked a broker that went away for anything, nor missed it, soon after its last data."""
+    silence = outage.silence
+    if not outage.gone or outage.before or outage.by_its_own or silence["waiting"] or silence["asked"]:
+        return False
+    return bool((silence["first_failed"] or signs.end) - outage.started > SECOND_NS)
+
+
+def _timed(outage: Outage, closed: Sequence[int], end: int) -> Outage:
+    """An outage with when its broker's side closed a connection first, or else with when somebody missed it."""
+    until = end if outage.ended is None else outage.ended
+    went = min((at for at in closed if outage.started <= at <= until), default=None)
+    if went is None:
+        return replace(outage, missed=outage.silence["first_failed"])
+    return replace(outage, started=went) if went - outage.started > SECOND_NS else outage
 
 
 def _with_fetches(signs: Signs, found: Sequence[Outage]) -> list[Outage]:

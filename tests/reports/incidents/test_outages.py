@@ -88,6 +88,31 @@ def test_refused_connects_alone_show_that_it_is_gone_only_if_it_stays_away() -> 
 
 
 @pytest.mark.parametrize(
+    ("given", "closed", "when"),
+    [
+        ({}, {}, f"at {clock(at(20))}"),
+        ({}, {"closed": 10.9}, f"at {clock(at(10))}"),
+        ({}, {"closed": 40.1}, f"between {clock(at(10))} and {clock(at(30))}"),
+        ({}, {"closed_by": "client"}, f"between {clock(at(10))} and {clock(at(30))}"),
+        ({"first_failed": 11}, {}, f"at {clock(at(10))}"),
+        ({"waiting": 1}, {}, f"at {clock(at(10))}"),
+        ({"asked": 1}, {}, f"at {clock(at(10))}"),
+    ],
+)
+def test_the_last_data_of_who_was_not_asked_for_anything_is_not_when_it_went(
+    given: Row, closed: Row, when: str
+) -> None:
+    """As on the host of a client that had little to do with it, or of a broker that was away itself."""
+    known: Row = {"broker": B2, "opened": 1, "closed": 20, "how_closed": "fin", "closed_by": "broker"} | closed
+    silent = silence(B2, 10, 40, **GONE | {"refused": 5, "first_failed": 30} | given)
+    (one,) = told(silent, connections=[connection(1, **known)])
+    assert f"broker 2 ({B2}) went away without notice {when} and was back" in one.headline
+    assert ("the first of its connections that it closed, 10.0 s after" in one.evidence[0].text) == when.endswith(
+        clock(at(20))
+    )
+
+
+@pytest.mark.parametrize(
     ("given", "kind"),
     [
         ({}, "broker_down"),
