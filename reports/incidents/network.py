@@ -66,7 +66,8 @@ def _paths(spans: pa.Table, chosen: pa.Table) -> dict[tuple[str, str], dict[int,
 def lossy(signs: Signs) -> dict[tuple[str, str], list[Path]]:
     """Pairs of hosts between which a share of packets has to be sent again, and receivers say that they missed some.
 
-    Where the capture has one direction alone, what is sent again may be so because nobody is there.
+    Where the capture has one direction alone, what is sent again may be so because nobody is there; but not if its
+    receiver missed something.
     """
     if (counted_spans := signs.health_spans) is None:
         return {}
@@ -85,7 +86,7 @@ def lossy(signs: Signs) -> dict[tuple[str, str], list[Path]]:
             found[pair] = bad
     between_them = signs.connections_between(found.keys()) if found else ()
     heard = {(row["client"], row["broker"]) for row in between_them if row["packets_up"] and row["packets_down"]}
-    return {pair: bad for pair, bad in found.items() if pair in heard}
+    return {pair: bad for pair, bad in found.items() if pair in heard or _were_missed(bad)}
 
 
 def losses(signs: Signs) -> Iterator[Incident]:
@@ -104,7 +105,7 @@ def losses(signs: Signs) -> Iterator[Incident]:
         yield Incident(
             kind=IncidentKind.NETWORK_LOSS,
             severity=Severity.WARNING,
-            certainty=Certainty.CERTAIN if repaired >= again / 2 else Certainty.LIKELY,
+            certainty=Certainty.CERTAIN if _were_missed(paths) else Certainty.LIKELY,
             subjects=(
                 Subject(Role.HOST, host),
                 *every(Role.HOST, others),
@@ -149,6 +150,11 @@ def _held_up(signs: Signs, hosts: Collection[str], since: int, until: int) -> He
     """What waited for replicas meanwhile, where it is brokers that have trouble with each other."""
     among = signs.brokers.intersection(hosts)
     return held_up_between(signs, among, since, until) if len(among) > 1 else HeldUp()
+
+
+def _were_missed(paths: Sequence[Path]) -> bool:
+    """Whether receivers said so of most of what was sent again."""
+    return 2 * sum(path.repaired for path in paths) >= sum(path.retransmits for path in paths)
 
 
 def _loses(path: Path) -> bool:
