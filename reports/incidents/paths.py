@@ -202,11 +202,13 @@ def _cut_off(signs: Signs, together: Sequence[Vanished]) -> Incident:
     """Of a host that no broker heard, and that was no member of a group, or came back in time."""
     since, until = _times(together)
     host = together[0].client
-    spoke_with = {broker for client, broker, *_ in signs.parties if client == host}
-    is_partial = len(spoke_with) == 1 and len(signs.brokers) > 1  # the capture may be that of this broker's host
-    broker = listed([signs.who(one.broker) for one in together[:1]])
+    brokers = sorted({one.broker for one in together})
+    others = {(host, one) for one in signs.brokers - {*map(address_alone, brokers)}}
+    # The capture may be that of one broker's host, or have one direction alone.
+    is_partial = bool(others) and not any(row["packets_down"] for row in signs.connections_between(others))
+    broker = listed([signs.who(one) for one in brokers])
     off = f"{broker}, or from the network" if is_partial else "the network"
-    there = "there was acknowledged, and what it sent to other brokers is not in the capture"
+    there = "there was acknowledged, and whether others heard it is not in the capture"
     return _incident(
         signs,
         together,
