@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow.compute as pc
 
@@ -71,7 +71,12 @@ def fates(signs: Signs, losses: Sequence[Loss], of_brokers: Sequence[Outage]) ->
             text = "the capture does not show where it ran, or when it was heard last"
             found.append(Fate(IncidentKind.CLIENT_DIED, (Weighed(text, None, loss.since, 0.2),), False))
         else:
-            found.append(_closed(loss, left, sessions, of_brokers, signs.end) or _silent(loss, left))
+            fate = _closed(loss, left, sessions, of_brokers, signs.end) or _silent(loss, left)
+            if left.connections and not any(row["packets_down"] for row in left.connections.values()):
+                text = "what brokers sent it is not in the capture, nor who ended its connections"
+                seen = *fate.evidence, Weighed(text, None, None, 0.2)
+                fate = replace(fate, evidence=seen, settled=False, closed=False)
+            found.append(fate)
     return found
 
 

@@ -413,6 +413,14 @@ def test_what_became_of_a_neighbour_at_the_same_moment_became_of_it(silent: floa
         assert names(frozen[0])[:2] == (["c1", "c2"] if told == 1 else ["c1", H1])
 
 
+def test_of_one_direction_nothing_tells_who_ended_its_connections() -> None:
+    gone = connection(1, opened=1, closed=30, how_closed="fin", packets_down=0)
+    (one,) = lost(connections=[gone])
+    assert (one.kind, one.certainty) == ("client_died", "guessed")
+    assert "fell silent (dead, frozen or cut off: the capture leaves it open) at " in one.headline
+    assert "what brokers sent it is not in the capture" in one.evidence[-1].text
+
+
 def test_where_it_ran_is_not_known() -> None:
     (one,) = found(rebalances=[LOST])
     assert (one.kind, one.certainty, names(one)) == ("client_died", "guessed", ["c1", "shop"])
