@@ -191,16 +191,21 @@ def _was_missed(signs: Signs, stall: Row) -> bool:
 def _outage(signs: Signs, silence: Row) -> Outage | None:
     """What a silence was; None if nobody knows of anything that was wrong."""
     failed = silence["refused"] + silence["unanswered"]
-    # Where nobody listens any more, and requests are not answered even later, the capture lacks how connections ended.
-    ended = silence["ended"] or (silence["refused"] and silence["waiting"])
-    away = bool(ended) and not silence["kept"] and (bool(failed) or missed(signs, silence["host"], silence["since"]))
-    if not failed and silence["ended_clients"] < 2:
+    # Requests that are not answered even when it is back: the capture lacks how their connections ended.
+    is_anew = silence["until"] is not None and silence["back_by"] in ("opened", "as_client")
+    left = silence["waiting"] and (silence["refused"] or is_anew) and not (silence["ended"] or silence["kept"])
+    away = (
+        bool(silence["ended"] or left)
+        and not silence["kept"]
+        and (bool(failed) or missed(signs, silence["host"], silence["since"]))
+    )
+    if not failed and silence["ended_clients"] < 2 and not left:
         away = False  # it may have been the other side that went
     if silence["until"] is None and not failed and not _taken_off(signs, silence):
         away = False  # nobody asked for it again
     gone = away or (bool(failed) and silence["until"] is None)
-    if not gone and (silence["ended"] > silence["kept"] or not silence["waiting"]):
-        return None  # connections that are closed because nobody needs them any more
+    if not gone and (silence["ended"] > silence["kept"] or not silence["waiting"] or left):
+        return None  # connections that are closed because nobody needs them any more, or nothing tells how
     orderly = _announced(signs, silence) if gone else []
     return _with_return(signs, Outage(silence, silence["since"], silence["until"], gone, orderly))
 

@@ -113,23 +113,28 @@ def test_the_last_data_of_who_was_not_asked_for_anything_is_not_when_it_went(
 
 
 @pytest.mark.parametrize(
-    ("given", "kind"),
+    ("given", "kinds"),
     [
-        ({}, "broker_down"),
-        ({"refused": 0}, "broker_stalled"),
-        ({"kept": 1}, "broker_stalled"),
+        ({}, ["broker_down"]),
+        ({"kept": 1}, ["broker_stalled"]),
+        ({"refused": 0, "back_by": "kept"}, ["broker_stalled"]),
+        ({"refused": 0}, []),  # all are anew on it, and nothing tells why
     ],
 )
 def test_who_refuses_connects_is_gone_also_where_the_capture_lacks_how_its_connections_ended(
-    given: Row, kind: str
+    given: Row, kinds: list[str]
 ) -> None:
     """As with a hole in the capture at that moment: what stands still refuses nobody, and answers in the end."""
     held = HELD | {"refused": 3, "first_failed": 10.5, "kept": 0, "ended": 0, "opened": 2, "back_by": "opened"}
-    (one,) = told(silence(B2, 10, 26, **held | given))
-    assert one.kind == kind
-    if kind == "broker_down":
-        assert (seconds(one.started), seconds(one.ended)) == (10, 26)
-        assert "how its connections ended is not in the capture" in one.evidence[0].text
+    incidents = told(silence(B2, 10, 26, **held | given))
+    assert [one.kind for one in incidents] == kinds
+    if kinds == ["broker_down"]:
+        assert (seconds(incidents[0].started), seconds(incidents[0].ended)) == (10, 26)
+        assert "how its connections ended is not in the capture" in incidents[0].evidence[0].text
+    if not kinds:
+        off = event("broker_fenced", 15, node_id=2)
+        (one,) = told(silence(B2, 10, 26, **held | given), cluster_events=[*BROKERS, off])
+        assert (one.kind, one.certainty) == ("broker_down", "likely")
 
 
 def test_connections_that_clients_close_are_no_outage() -> None:
