@@ -12,7 +12,7 @@ from kafkascope.reports.columns.text import address, address_alone, counted
 from kafkascope.reports.columns.words import clock, duration
 from kafkascope.reports.incidents import addresses, slow_brokers
 from kafkascope.reports.incidents.apart import apart
-from kafkascope.reports.incidents.blackouts import hush
+from kafkascope.reports.incidents.blackouts import blackouts, hush
 from kafkascope.reports.incidents.costs import lost_by
 from kafkascope.reports.incidents.incident import Effect, Incident, Weighed
 from kafkascope.reports.incidents.incident import in_words as outcome
@@ -205,9 +205,9 @@ def _gone(signs: Signs, outage: Outage) -> Incident:
 def _course(signs: Signs, outage: Outage) -> str:
     """How a broker went, and whether it is back."""
     at = clock(outage.started)
-    what = f"was shut down in an orderly way at {at}" if outage.orderly else f"went away without notice at {at}"
-    if outage.missed is not None and not outage.orderly:
-        what = f"went away without notice between {at} and {clock(outage.missed)}"
+    when = f"at {at}" if outage.missed is None else f"between {at} and {clock(outage.missed)}"
+    went = "went away without notice" if _would_have_told(signs, outage) else "went away"
+    what = f"was shut down in an orderly way at {at}" if outage.orderly else f"{went} {when}"
     if outage.before:
         what = f"was gone when the capture began, and missed at {at},"
     elif outage.is_cut_off:
@@ -225,6 +225,15 @@ def _course(signs: Signs, outage: Outage) -> str:
     if outage.back is not None and (moved := signs.moved_to(outage.host, outage.started)) is not None:
         back += f" at another address ({moved})"
     return f"{what} and {back}" + ("" if outage.taken is None else f": {addresses.words(outage.taken)}")
+
+
+def _would_have_told(signs: Signs, outage: Outage) -> bool:
+    """Whether the capture would have that a broker said that it goes: what clusters tell, and that time."""
+    soon = int(threshold("blackout") * SECOND_NS)
+    hidden = any(
+        one.since <= outage.started + soon and outage.started - soon <= one.until for one in signs.once(blackouts)
+    )
+    return signs.node(outage.host, outage.started) is not None and not hidden
 
 
 def _asked_last(signs: Signs) -> dict[str, int]:

@@ -30,6 +30,7 @@ from tests.reports.incidents.tables_of import (
     names,
     only,
     rebalance,
+    row,
     seconds,
     signs,
     silence,
@@ -209,6 +210,16 @@ def test_answers_that_others_lead_now_announce_a_shutdown(name: str, last: float
 def test_without_the_clusters_words_nobody_could_have_announced_it() -> None:
     one = only(silences=[silence(B2, 10, 40, refused=5, **GONE)])
     assert (one.kind, one.certainty, names(one)) == ("broker_down", "likely", [B2])
+    assert f"broker {B2} went away at {clock(at(10))} and was back" in one.headline
+
+
+@pytest.mark.parametrize(("again", "notice"), [(12.4, " without notice"), (14.5, "")])
+def test_where_nothing_was_captured_as_it_went_it_may_have_told_so(again: float, notice: str) -> None:
+    rows = [health(1, "client", [11.0, again, 16.0], [])]
+    gap = row("issues", kind="tcp_gap", connection=1, at=at(again), packet=9, detail="d", count=1)
+    tables: dict[str, list[Row]] = {"tcp_health": rows, "issues": [gap], "connections": [connection(1, opened=1)]}
+    (one,) = told(silence(B2, 14, 40, refused=5, **GONE), **tables)
+    assert f"went away{notice} at {clock(at(14))}" in one.headline
 
 
 # --- standing still --------------------------------------------------------------------------------------------------
