@@ -10,7 +10,9 @@ import pyarrow.compute as pc
 
 from kafkascope.reports.columns.tenths import TENTH_NS, tenths
 from kafkascope.reports.columns.text import address, address_alone
-from kafkascope.reports.incidents.signs import Node, Row, Signs
+from kafkascope.reports.incidents.signs import Signs
+from kafkascope.reports.incidents.table_rows import Row
+from kafkascope.reports.incidents.who_is_who import Node
 from kafkascope.reports.vocabulary.broker_client_ids import is_of_broker
 from kafkascope.reports.vocabulary.tables import SILENCES
 from kafkascope.reports.vocabulary.thresholds import threshold

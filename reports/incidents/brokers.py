@@ -27,9 +27,11 @@ from kafkascope.reports.incidents.outages import (
     waited_for_until,
 )
 from kafkascope.reports.incidents.runs import in_runs
-from kafkascope.reports.incidents.signs import REPLICA_ERRORS, Node, Row, Signs, between
+from kafkascope.reports.incidents.signs import REPLICA_ERRORS, Signs
 from kafkascope.reports.incidents.slow_brokers import SlowTime
+from kafkascope.reports.incidents.table_rows import Row, between
 from kafkascope.reports.incidents.uncoordinated import Uncoordinated, uncoordinated
+from kafkascope.reports.incidents.who_is_who import Node
 from kafkascope.reports.vocabulary.finding_kinds import Severity
 from kafkascope.reports.vocabulary.incident_kinds import IncidentKind
 from kafkascope.reports.vocabulary.thresholds import threshold

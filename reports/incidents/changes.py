@@ -8,7 +8,8 @@ from collections.abc import Iterable, Iterator
 import pyarrow.compute as pc
 
 from kafkascope.reports.groups.body import body_of
-from kafkascope.reports.incidents.signs import Row, Signs
+from kafkascope.reports.incidents.signs import Signs
+from kafkascope.reports.incidents.table_rows import Row
 from kafkascope.reports.vocabulary.incident_kinds import Role
 
 CHANGES = (

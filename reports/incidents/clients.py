@@ -22,8 +22,9 @@ from kafkascope.reports.incidents.connects import listeners
 from kafkascope.reports.incidents.incident import Effect, Incident, Subject, Weighed, in_words
 from kafkascope.reports.incidents.replication import HeldUp, held_up_between
 from kafkascope.reports.incidents.runs import in_runs
-from kafkascope.reports.incidents.signs import Row, Signs, host_of
+from kafkascope.reports.incidents.signs import Signs, host_of
 from kafkascope.reports.incidents.stuck import beginnings
+from kafkascope.reports.incidents.table_rows import Row
 from kafkascope.reports.measures.client_facts import NO_NAME
 from kafkascope.reports.vocabulary.finding_kinds import Severity
 from kafkascope.reports.vocabulary.incident_kinds import IncidentKind, Role

@@ -10,7 +10,8 @@ from kafkascope.reports.columns.words import clock
 from kafkascope.reports.incidents.brokers import uncoordinated_by
 from kafkascope.reports.incidents.incident import Effect, Incident, Weighed, every
 from kafkascope.reports.incidents.outages import Outage, out_at, outages
-from kafkascope.reports.incidents.signs import Row, Signs, host_of
+from kafkascope.reports.incidents.signs import Signs, host_of
+from kafkascope.reports.incidents.table_rows import Row
 from kafkascope.reports.incidents.uncoordinated import Uncoordinated, uncoordinated
 from kafkascope.reports.vocabulary.finding_kinds import Severity
 from kafkascope.reports.vocabulary.incident_kinds import IncidentKind, Role

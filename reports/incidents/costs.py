@@ -9,7 +9,9 @@ from kafkascope.reports.columns.text import counted
 from kafkascope.reports.columns.words import duration
 from kafkascope.reports.groups.assignments import EAGER
 from kafkascope.reports.incidents.incident import Effect
-from kafkascope.reports.incidents.signs import Node, Row, Signs
+from kafkascope.reports.incidents.signs import Signs
+from kafkascope.reports.incidents.table_rows import Row
+from kafkascope.reports.incidents.who_is_who import Node
 
 
 def of_rebalances(rows: Sequence[Row]) -> tuple[tuple[Effect, ...], float, frozenset[tuple[str, int]]]:

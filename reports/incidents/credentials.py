@@ -15,7 +15,8 @@ from kafkascope.decoders.errors import Error
 from kafkascope.reports.columns.name_lists import listed
 from kafkascope.reports.columns.words import duration
 from kafkascope.reports.groups.body import body_of
-from kafkascope.reports.incidents.signs import Row, Signs
+from kafkascope.reports.incidents.signs import Signs
+from kafkascope.reports.incidents.table_rows import Row
 from kafkascope.reports.measures.client_facts import NO_NAME
 from kafkascope.sniffer.units import MILLISECOND_NS, SECOND_NS
 

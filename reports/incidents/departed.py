@@ -16,7 +16,9 @@ from kafkascope.reports.columns.text import address
 from kafkascope.reports.incidents.away import is_off
 from kafkascope.reports.incidents.followers import follower
 from kafkascope.reports.incidents.runs import in_runs
-from kafkascope.reports.incidents.signs import Node, Row, Signs
+from kafkascope.reports.incidents.signs import Signs
+from kafkascope.reports.incidents.table_rows import Row
+from kafkascope.reports.incidents.who_is_who import Node
 from kafkascope.reports.vocabulary.broker_client_ids import OF_NODES, follower_node, quorum_node
 from kafkascope.reports.vocabulary.tables import SILENCES
 from kafkascope.reports.vocabulary.thresholds import threshold

@@ -21,8 +21,9 @@ from kafkascope.reports.incidents.incident import Effect, Incident, Subject, Wei
 from kafkascope.reports.incidents.members import ROLLOUT_ADVICE
 from kafkascope.reports.incidents.restarts import loops
 from kafkascope.reports.incidents.runs import in_runs
-from kafkascope.reports.incidents.signs import Row, Signs
+from kafkascope.reports.incidents.signs import Signs
 from kafkascope.reports.incidents.stuck import beginnings
+from kafkascope.reports.incidents.table_rows import Row
 from kafkascope.reports.vocabulary.events import EventKind
 from kafkascope.reports.vocabulary.finding_kinds import Severity
 from kafkascope.reports.vocabulary.incident_kinds import IncidentKind, Role

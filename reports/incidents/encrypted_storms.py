@@ -15,7 +15,8 @@ import pyarrow.compute as pc
 from kafkascope.reports.columns.text import address, counted
 from kafkascope.reports.columns.words import clock, duration
 from kafkascope.reports.incidents.incident import Incident, Subject, Weighed
-from kafkascope.reports.incidents.signs import Row, Signs
+from kafkascope.reports.incidents.signs import Signs
+from kafkascope.reports.incidents.table_rows import Row
 from kafkascope.reports.vocabulary.finding_kinds import Severity
 from kafkascope.reports.vocabulary.incident_kinds import IncidentKind, Role
 from kafkascope.reports.vocabulary.thresholds import threshold

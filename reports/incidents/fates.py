@@ -15,7 +15,8 @@ from kafkascope.reports.columns.text import counted
 from kafkascope.reports.columns.words import duration
 from kafkascope.reports.incidents.incident import Effect, Weighed
 from kafkascope.reports.incidents.outages import Outage
-from kafkascope.reports.incidents.signs import Row, Signs
+from kafkascope.reports.incidents.signs import Signs
+from kafkascope.reports.incidents.table_rows import Row
 from kafkascope.reports.incidents.traces import Traces, Whereabouts, traces
 from kafkascope.reports.incidents.vanished import Vanished
 from kafkascope.reports.measures.client_facts import NO_NAME

@@ -15,7 +15,9 @@ import pyarrow.compute as pc
 from kafkascope.reports.columns.arrow import moment
 from kafkascope.reports.columns.tenths import TENTH_NS
 from kafkascope.reports.columns.text import address
-from kafkascope.reports.incidents.signs import Life, Node, Row, Signs
+from kafkascope.reports.incidents.signs import Life, Signs
+from kafkascope.reports.incidents.table_rows import Row
+from kafkascope.reports.incidents.who_is_who import Node
 from kafkascope.reports.vocabulary.broker_client_ids import FOLLOWERS, OF_NODES, follower_node, quorum_node
 from kafkascope.reports.vocabulary.tables import SILENCES
 from kafkascope.reports.vocabulary.thresholds import threshold

@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterable
 
-from kafkascope.reports.incidents.signs import Row
+from kafkascope.reports.incidents.table_rows import Row
 
 _NEVER = 2**63 - 1
 

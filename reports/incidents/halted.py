@@ -21,8 +21,9 @@ from kafkascope.reports.columns.text import address_alone, counted
 from kafkascope.reports.columns.topics import ID_PREFIX
 from kafkascope.reports.columns.words import clock, duration
 from kafkascope.reports.incidents.incident import Effect, Incident, Subject, Weighed, every, in_words
-from kafkascope.reports.incidents.signs import Row, Signs
+from kafkascope.reports.incidents.signs import Signs
 from kafkascope.reports.incidents.stuck import FINDINGS
+from kafkascope.reports.incidents.table_rows import Row
 from kafkascope.reports.measures.progress.positions import SPAN
 from kafkascope.reports.vocabulary.finding_kinds import Severity
 from kafkascope.reports.vocabulary.incident_kinds import IncidentKind, Role

@@ -12,7 +12,8 @@ from kafkascope.reports.columns.text import address, address_alone, counted
 from kafkascope.reports.columns.words import clock, day_and_clock
 from kafkascope.reports.incidents.incident import Incident, Weighed, every, in_words
 from kafkascope.reports.incidents.replication import HeldUp, held_up_between
-from kafkascope.reports.incidents.signs import Row, Signs
+from kafkascope.reports.incidents.signs import Signs
+from kafkascope.reports.incidents.table_rows import Row
 from kafkascope.reports.vocabulary.finding_kinds import Severity
 from kafkascope.reports.vocabulary.incident_kinds import IncidentKind, Role
 from kafkascope.reports.vocabulary.thresholds import threshold

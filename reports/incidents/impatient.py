@@ -18,7 +18,8 @@ from kafkascope.reports.incidents.going_on import GoingOn
 from kafkascope.reports.incidents.incident import Effect, Incident, Subject, Weighed, every, in_words
 from kafkascope.reports.incidents.outages import outages
 from kafkascope.reports.incidents.restarts import loops
-from kafkascope.reports.incidents.signs import Row, Signs
+from kafkascope.reports.incidents.signs import Signs
+from kafkascope.reports.incidents.table_rows import Row
 from kafkascope.reports.vocabulary.events import EventKind
 from kafkascope.reports.vocabulary.finding_kinds import Severity
 from kafkascope.reports.vocabulary.incident_kinds import IncidentKind, Role

@@ -12,7 +12,8 @@ from kafkascope.reports.columns.words import clock
 from kafkascope.reports.incidents.costs import of_rebalances
 from kafkascope.reports.incidents.incident import Effect, Incident, Subject, Weighed
 from kafkascope.reports.incidents.requests import answers
-from kafkascope.reports.incidents.signs import Row, Signs, group_of, packet_of
+from kafkascope.reports.incidents.signs import Signs, group_of, packet_of
+from kafkascope.reports.incidents.table_rows import Row
 from kafkascope.reports.vocabulary.finding_kinds import Severity
 from kafkascope.reports.vocabulary.incident_kinds import IncidentKind, Role
 from kafkascope.reports.vocabulary.thresholds import threshold

@@ -15,7 +15,8 @@ from kafkascope.reports.columns.words import clock
 from kafkascope.reports.incidents.changes import changes_made, named_in, topics_deleted
 from kafkascope.reports.incidents.incident import Effect, Incident, Subject, Weighed, every
 from kafkascope.reports.incidents.runs import in_runs
-from kafkascope.reports.incidents.signs import Row, Signs
+from kafkascope.reports.incidents.signs import Signs
+from kafkascope.reports.incidents.table_rows import Row
 from kafkascope.reports.vocabulary.broker_client_ids import is_of_broker
 from kafkascope.reports.vocabulary.finding_kinds import Severity
 from kafkascope.reports.vocabulary.incident_kinds import IncidentKind, Role

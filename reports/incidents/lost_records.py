@@ -27,7 +27,8 @@ from kafkascope.reports.columns.text import address, counted
 from kafkascope.reports.columns.words import clock
 from kafkascope.reports.incidents.changes import changes_made, named_in
 from kafkascope.reports.incidents.incident import Effect, Incident, Weighed, every, in_words
-from kafkascope.reports.incidents.signs import MOST_ROWS, Row, Signs
+from kafkascope.reports.incidents.signs import Signs
+from kafkascope.reports.incidents.table_rows import MOST_ROWS, Row
 from kafkascope.reports.vocabulary.finding_kinds import Severity
 from kafkascope.reports.vocabulary.incident_kinds import IncidentKind, Role
 from kafkascope.reports.vocabulary.thresholds import threshold

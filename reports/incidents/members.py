@@ -32,8 +32,9 @@ from kafkascope.reports.incidents.incident import in_words as outcome
 from kafkascope.reports.incidents.outages import Outage, outages
 from kafkascope.reports.incidents.planned import asked_for_the_gone
 from kafkascope.reports.incidents.runs import in_runs
-from kafkascope.reports.incidents.signs import Row, Signs, between, group_of
+from kafkascope.reports.incidents.signs import Signs, group_of
 from kafkascope.reports.incidents.stuck import AT_THE_RECORD, Beginning, beginnings, in_offsets
+from kafkascope.reports.incidents.table_rows import Row, between
 from kafkascope.reports.incidents.traces import traces
 from kafkascope.reports.incidents.vanished import Scope, Vanished, vanished
 from kafkascope.reports.vocabulary.events import EventKind

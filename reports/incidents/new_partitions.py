@@ -12,7 +12,8 @@ from kafkascope.reports.columns.name_lists import in_words as partitions_in_word
 from kafkascope.reports.columns.text import counted
 from kafkascope.reports.columns.words import clock
 from kafkascope.reports.incidents.incident import Effect, Incident, Subject, Weighed, in_words
-from kafkascope.reports.incidents.signs import Row, Signs
+from kafkascope.reports.incidents.signs import Signs
+from kafkascope.reports.incidents.table_rows import Row
 from kafkascope.reports.incidents.told_commits import told_commits
 from kafkascope.reports.vocabulary.finding_kinds import Severity
 from kafkascope.reports.vocabulary.incident_kinds import IncidentKind, Role

@@ -21,7 +21,8 @@ from kafkascope.reports.columns.words import clock
 from kafkascope.reports.findings.join_rules import JOINS, NO_STREAMS_GROUPS
 from kafkascope.reports.groups.body import body_of, rows, text
 from kafkascope.reports.incidents.incident import Effect, Incident, Subject, Weighed
-from kafkascope.reports.incidents.signs import Row, Signs
+from kafkascope.reports.incidents.signs import Signs
+from kafkascope.reports.incidents.table_rows import Row
 from kafkascope.reports.vocabulary.finding_kinds import Severity
 from kafkascope.reports.vocabulary.incident_kinds import IncidentKind, Role
 from kafkascope.reports.vocabulary.triggers import Certainty

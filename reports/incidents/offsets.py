@@ -13,7 +13,8 @@ from kafkascope.reports.columns.words import clock
 from kafkascope.reports.groups.body import body_of, rows
 from kafkascope.reports.incidents.changes import changes_made
 from kafkascope.reports.incidents.incident import Effect, Incident, Subject, Weighed, in_words
-from kafkascope.reports.incidents.signs import Row, Signs
+from kafkascope.reports.incidents.signs import Signs
+from kafkascope.reports.incidents.table_rows import Row
 from kafkascope.reports.vocabulary.events import EventKind
 from kafkascope.reports.vocabulary.finding_kinds import Severity
 from kafkascope.reports.vocabulary.incident_kinds import IncidentKind, Role

@@ -11,7 +11,8 @@ from kafkascope.reports.columns.nearest import near_ones
 from kafkascope.reports.columns.words import clock
 from kafkascope.reports.incidents.changes import changes_made, named_in
 from kafkascope.reports.incidents.incident import Incident, Subject, Weighed
-from kafkascope.reports.incidents.signs import Row, Signs
+from kafkascope.reports.incidents.signs import Signs
+from kafkascope.reports.incidents.table_rows import Row
 from kafkascope.reports.vocabulary.broker_client_ids import is_of_broker
 from kafkascope.reports.vocabulary.finding_kinds import Severity
 from kafkascope.reports.vocabulary.incident_kinds import IncidentKind, Role

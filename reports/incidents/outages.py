@@ -18,9 +18,11 @@ from kafkascope.reports.incidents.changes import changes_made
 from kafkascope.reports.incidents.departed import announced, departed
 from kafkascope.reports.incidents.followers import stood_still, unfetched
 from kafkascope.reports.incidents.incident import Weighed
-from kafkascope.reports.incidents.signs import Node, Row, Signs, Takeover, between
+from kafkascope.reports.incidents.signs import Signs
 from kafkascope.reports.incidents.slow_brokers import held_up
+from kafkascope.reports.incidents.table_rows import Row, between
 from kafkascope.reports.incidents.vanished import Scope, Vanished, vanished
+from kafkascope.reports.incidents.who_is_who import Node, Takeover
 from kafkascope.reports.vocabulary.broker_client_ids import OF_NODES, follower_node, quorum_node
 from kafkascope.reports.vocabulary.incident_kinds import IncidentKind
 from kafkascope.reports.vocabulary.thresholds import threshold

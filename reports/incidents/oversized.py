@@ -17,7 +17,8 @@ from kafkascope.reports.columns.words import clock
 from kafkascope.reports.incidents import too_old
 from kafkascope.reports.incidents.incident import Effect, Incident, Weighed
 from kafkascope.reports.incidents.incident import in_words as outcome
-from kafkascope.reports.incidents.signs import Row, Signs
+from kafkascope.reports.incidents.signs import Signs
+from kafkascope.reports.incidents.table_rows import Row
 from kafkascope.reports.vocabulary.finding_kinds import Severity
 from kafkascope.reports.vocabulary.incident_kinds import IncidentKind
 from kafkascope.reports.vocabulary.thresholds import threshold

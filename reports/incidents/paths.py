@@ -20,7 +20,8 @@ from kafkascope.reports.incidents.members import cut_off_by, losses, returned
 from kafkascope.reports.incidents.network import by_common_host
 from kafkascope.reports.incidents.replication import held_up_between
 from kafkascope.reports.incidents.runs import in_runs
-from kafkascope.reports.incidents.signs import Row, Signs
+from kafkascope.reports.incidents.signs import Signs
+from kafkascope.reports.incidents.table_rows import Row
 from kafkascope.reports.incidents.vanished import Scope, Unheard, Vanished, vanished
 from kafkascope.reports.vocabulary.finding_kinds import Severity
 from kafkascope.reports.vocabulary.incident_kinds import IncidentKind, Role

@@ -17,7 +17,8 @@ from kafkascope.reports.incidents.blackouts import hides
 from kafkascope.reports.incidents.costs import of_rebalances
 from kafkascope.reports.incidents.fates import may_be_busy
 from kafkascope.reports.incidents.incident import Effect, Incident, Subject, Weighed, every, in_words
-from kafkascope.reports.incidents.signs import Row, Signs, group_of
+from kafkascope.reports.incidents.signs import Signs, group_of
+from kafkascope.reports.incidents.table_rows import Row
 from kafkascope.reports.incidents.traces import Traces, Whereabouts, traces
 from kafkascope.reports.vocabulary.finding_kinds import Severity
 from kafkascope.reports.vocabulary.incident_kinds import IncidentKind, Role

@@ -14,7 +14,9 @@ from kafkascope.reports.columns.words import clock
 from kafkascope.reports.incidents.costs import lost_by
 from kafkascope.reports.incidents.incident import Effect, Incident, Subject, Weighed, every
 from kafkascope.reports.incidents.incident import in_words as outcome
-from kafkascope.reports.incidents.signs import Node, Row, Signs
+from kafkascope.reports.incidents.signs import Signs
+from kafkascope.reports.incidents.table_rows import Row
+from kafkascope.reports.incidents.who_is_who import Node
 from kafkascope.reports.vocabulary.broker_client_ids import quorum_node
 from kafkascope.reports.vocabulary.finding_kinds import Severity
 from kafkascope.reports.vocabulary.incident_kinds import IncidentKind, Role

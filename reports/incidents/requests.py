@@ -20,7 +20,8 @@ from kafkascope.reports.incidents.no_protocol import unjoined
 from kafkascope.reports.incidents.outages import Outage, out_at, outages
 from kafkascope.reports.incidents.planned import comes_of
 from kafkascope.reports.incidents.runs import in_runs
-from kafkascope.reports.incidents.signs import REPLICA_ERRORS, Row, Signs
+from kafkascope.reports.incidents.signs import REPLICA_ERRORS, Signs
+from kafkascope.reports.incidents.table_rows import Row
 from kafkascope.reports.vocabulary.finding_kinds import Severity
 from kafkascope.reports.vocabulary.incident_kinds import IncidentKind, Role
 from kafkascope.reports.vocabulary.thresholds import threshold

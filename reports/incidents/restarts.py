@@ -16,8 +16,9 @@ from kafkascope.reports.columns.words import clock, duration
 from kafkascope.reports.groups.body import body_of, committed_offsets
 from kafkascope.reports.incidents.costs import of_rebalances
 from kafkascope.reports.incidents.incident import Incident, Weighed, every, in_words
-from kafkascope.reports.incidents.signs import Row, Signs
+from kafkascope.reports.incidents.signs import Signs
 from kafkascope.reports.incidents.stuck import beginnings
+from kafkascope.reports.incidents.table_rows import Row
 from kafkascope.reports.vocabulary.events import EventKind
 from kafkascope.reports.vocabulary.finding_kinds import Severity
 from kafkascope.reports.vocabulary.incident_kinds import IncidentKind, Role

@@ -62,7 +62,8 @@ from kafkascope.reports.incidents import (
     waited_for,
 )
 from kafkascope.reports.incidents.incident import Incident, incident_table
-from kafkascope.reports.incidents.signs import MOST_ROWS, Signs
+from kafkascope.reports.incidents.signs import Signs
+from kafkascope.reports.incidents.table_rows import MOST_ROWS
 from kafkascope.reports.rows.connection_table import issue_table
 from kafkascope.reports.vocabulary.incident_kinds import IncidentKind
 from kafkascope.reports.vocabulary.issue_kinds import INTERNAL_ERROR

@@ -15,7 +15,8 @@ from kafkascope.reports.columns.text import counted
 from kafkascope.reports.columns.words import clock
 from kafkascope.reports.incidents.costs import of_rebalances
 from kafkascope.reports.incidents.incident import EVIDENCE_SHOWN, Effect, Incident, Subject, Weighed, every, in_words
-from kafkascope.reports.incidents.signs import Row, Signs, group_of
+from kafkascope.reports.incidents.signs import Signs, group_of
+from kafkascope.reports.incidents.table_rows import Row
 from kafkascope.reports.vocabulary.finding_kinds import Severity
 from kafkascope.reports.vocabulary.incident_kinds import IncidentKind, Role
 from kafkascope.reports.vocabulary.thresholds import threshold

@@ -19,7 +19,8 @@ from kafkascope.reports.incidents.costs import assigned, is_eager, members_befor
 from kafkascope.reports.incidents.incident import Effect, Incident, Subject, Weighed, every
 from kafkascope.reports.incidents.incident import in_words as outcome
 from kafkascope.reports.incidents.paused import pauses
-from kafkascope.reports.incidents.signs import Row, Signs, group_of, packet_of
+from kafkascope.reports.incidents.signs import Signs, group_of, packet_of
+from kafkascope.reports.incidents.table_rows import Row
 from kafkascope.reports.vocabulary.finding_kinds import Severity
 from kafkascope.reports.vocabulary.incident_kinds import IncidentKind, Role
 from kafkascope.reports.vocabulary.thresholds import threshold

@@ -27,7 +27,8 @@ from kafkascope.reports.incidents.blackouts import hides
 from kafkascope.reports.incidents.followers import follower, refused
 from kafkascope.reports.incidents.incident import Effect, Incident, Weighed
 from kafkascope.reports.incidents.incident import in_words as outcome
-from kafkascope.reports.incidents.signs import Row, Signs
+from kafkascope.reports.incidents.signs import Signs
+from kafkascope.reports.incidents.table_rows import Row
 from kafkascope.reports.measures.latency.histogram import buckets_of, value_of
 from kafkascope.reports.measures.latency.parts import APPLICATION, BROKER, SLOW
 from kafkascope.reports.vocabulary.broker_client_ids import FOLLOWERS

@@ -16,7 +16,8 @@ from kafkascope.reports.incidents.awaited import found
 from kafkascope.reports.incidents.costs import held_up, members_before, of_rebalances, unread
 from kafkascope.reports.incidents.incident import Incident, Subject, Weighed, in_words
 from kafkascope.reports.incidents.outages import outages
-from kafkascope.reports.incidents.signs import Row, Signs
+from kafkascope.reports.incidents.signs import Signs
+from kafkascope.reports.incidents.table_rows import Row
 from kafkascope.reports.vocabulary.finding_kinds import Severity
 from kafkascope.reports.vocabulary.incident_kinds import IncidentKind, Role
 from kafkascope.reports.vocabulary.thresholds import threshold

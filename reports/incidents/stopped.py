@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from kafkascope.reports.columns.words import clock, duration
 from kafkascope.reports.incidents.costs import of_rebalances
 from kafkascope.reports.incidents.incident import Effect, Incident, Subject, Weighed, in_words
-from kafkascope.reports.incidents.signs import Row, Signs, group_of
+from kafkascope.reports.incidents.signs import Signs, group_of
+from kafkascope.reports.incidents.table_rows import Row
 from kafkascope.reports.vocabulary.finding_kinds import Severity
 from kafkascope.reports.vocabulary.incident_kinds import IncidentKind, Role
 from kafkascope.reports.vocabulary.triggers import Certainty, Trigger

@@ -14,7 +14,9 @@ from kafkascope.reports.incidents.incident import Effect, Incident, Weighed
 from kafkascope.reports.incidents.incident import in_words as outcome
 from kafkascope.reports.incidents.outages import outages
 from kafkascope.reports.incidents.registrations import wanted_ids
-from kafkascope.reports.incidents.signs import Node, Row, Signs
+from kafkascope.reports.incidents.signs import Signs
+from kafkascope.reports.incidents.table_rows import Row
+from kafkascope.reports.incidents.who_is_who import Node
 from kafkascope.reports.vocabulary.finding_kinds import Severity
 from kafkascope.reports.vocabulary.incident_kinds import IncidentKind
 from kafkascope.reports.vocabulary.thresholds import threshold

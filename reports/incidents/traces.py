@@ -15,7 +15,8 @@ import pyarrow.compute as pc
 
 from kafkascope.reports.columns.arrow import moment
 from kafkascope.reports.incidents.runs import in_runs
-from kafkascope.reports.incidents.signs import Life, Row, Signs
+from kafkascope.reports.incidents.signs import Life, Signs
+from kafkascope.reports.incidents.table_rows import Row
 from kafkascope.sniffer.units import SECOND_NS
 
 _AT_ONCE = 100  # clients that are read for together

@@ -17,7 +17,8 @@ from kafkascope.reports.columns.name_lists import in_words
 from kafkascope.reports.columns.words import clock, duration
 from kafkascope.reports.incidents.incident import Effect, Incident, Weighed, every
 from kafkascope.reports.incidents.runs import in_runs
-from kafkascope.reports.incidents.signs import MOST_ROWS, Row, Signs, between
+from kafkascope.reports.incidents.signs import Signs
+from kafkascope.reports.incidents.table_rows import MOST_ROWS, Row, between
 from kafkascope.reports.vocabulary.finding_kinds import Severity
 from kafkascope.reports.vocabulary.incident_kinds import IncidentKind, Role
 from kafkascope.reports.vocabulary.thresholds import threshold

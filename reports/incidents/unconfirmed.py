@@ -16,7 +16,8 @@ from kafkascope.reports.columns.text import address, counted
 from kafkascope.reports.columns.words import clock
 from kafkascope.reports.incidents.going_on import GoingOn
 from kafkascope.reports.incidents.incident import EVIDENCE_SHOWN, Effect, Incident, Weighed, every, in_words
-from kafkascope.reports.incidents.signs import Row, Signs
+from kafkascope.reports.incidents.signs import Signs
+from kafkascope.reports.incidents.table_rows import Row
 from kafkascope.reports.vocabulary.finding_kinds import Severity
 from kafkascope.reports.vocabulary.incident_kinds import IncidentKind, Role
 from kafkascope.reports.vocabulary.thresholds import threshold

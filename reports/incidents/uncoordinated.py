@@ -13,7 +13,8 @@ from kafkascope.decoders.errors import Error
 from kafkascope.reports.columns.arrow import moment
 from kafkascope.reports.groups.leaving import NOT_HERE
 from kafkascope.reports.incidents.same_address import shared
-from kafkascope.reports.incidents.signs import Row, Signs
+from kafkascope.reports.incidents.signs import Signs
+from kafkascope.reports.incidents.table_rows import Row
 from kafkascope.reports.vocabulary.events import EventKind
 from kafkascope.reports.vocabulary.thresholds import threshold
 from kafkascope.reports.vocabulary.triggers import Trigger

@@ -13,7 +13,8 @@ from kafkascope.reports.columns.text import address, address_alone, counted
 from kafkascope.reports.columns.words import clock, duration
 from kafkascope.reports.incidents.incident import Effect, Incident, Weighed, every
 from kafkascope.reports.incidents.outages import outages
-from kafkascope.reports.incidents.signs import Row, Signs
+from kafkascope.reports.incidents.signs import Signs
+from kafkascope.reports.incidents.table_rows import Row
 from kafkascope.reports.incidents.vanished import ON_ITS_WAY_NS, vanished
 from kafkascope.reports.vocabulary.finding_kinds import Severity
 from kafkascope.reports.vocabulary.incident_kinds import IncidentKind, Role

@@ -17,7 +17,8 @@ from kafkascope.reports.columns.arrow import moment
 from kafkascope.reports.columns.tenths import TENTH_NS
 from kafkascope.reports.columns.text import address, address_alone
 from kafkascope.reports.incidents.runs import in_runs
-from kafkascope.reports.incidents.signs import Row, Signs
+from kafkascope.reports.incidents.signs import Signs
+from kafkascope.reports.incidents.table_rows import Row
 from kafkascope.reports.vocabulary.thresholds import threshold
 from kafkascope.sniffer.units import SECOND_NS
 

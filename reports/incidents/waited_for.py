@@ -16,8 +16,9 @@ from kafkascope.reports.columns.text import counted
 from kafkascope.reports.columns.words import clock, duration
 from kafkascope.reports.incidents.costs import held_up, members_before, of_rebalances, unread
 from kafkascope.reports.incidents.incident import Incident, Subject, Weighed, in_words
-from kafkascope.reports.incidents.signs import Row, Signs, between
+from kafkascope.reports.incidents.signs import Signs
 from kafkascope.reports.incidents.slow import LATE
+from kafkascope.reports.incidents.table_rows import Row, between
 from kafkascope.reports.vocabulary.events import EventKind
 from kafkascope.reports.vocabulary.finding_kinds import Severity
 from kafkascope.reports.vocabulary.incident_kinds import IncidentKind, Role

@@ -16,7 +16,8 @@ from kafkascope.reports.columns.name_lists import in_words
 from kafkascope.reports.columns.shown import shown_text
 from kafkascope.reports.columns.words import duration
 from kafkascope.reports.incidents.incident import incident_of
-from kafkascope.reports.incidents.signs import Row, Signs
+from kafkascope.reports.incidents.signs import Signs
+from kafkascope.reports.incidents.table_rows import Row
 from kafkascope.sniffer.units import MILLISECOND_NS
 
 MOST_COMMENTED = 100_000  # packets, and moments

@@ -24,7 +24,7 @@ from kafkascope import in_process
 from kafkascope.capture import Capture
 from kafkascope.out.output import OutputError
 from kafkascope.reports.columns.faults import RAISE_FAULTS
-from kafkascope.reports.incidents import rules, signs
+from kafkascope.reports.incidents import rules, table_rows
 from kafkascope.reports.incidents.incident import Incident
 from kafkascope.reports.incidents.signs import Signs
 from kafkascope.reports.vocabulary.issue_kinds import INTERNAL_ERROR
@@ -209,7 +209,7 @@ def test_a_fault_in_a_rule_of_incidents_is_an_issue(monkeypatch: pytest.MonkeyPa
 
 
 def test_rows_that_rules_do_not_look_at_are_an_issue_and_no_fault(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(signs, "MOST_ROWS", 1)
+    monkeypatch.setattr(table_rows, "MOST_ROWS", 1)
     capture = kafkascope.read(PCAPS / "killed-consumer" / "capture.pcap")
     with warnings.catch_warnings():
         warnings.simplefilter("error")

@@ -12,7 +12,7 @@ from pyarrow import dataset as ds
 from kafkascope.reports.columns.arrow import numbered
 from kafkascope.reports.columns.faults import RAISE_FAULTS
 from kafkascope.reports.findings.alike import together
-from kafkascope.reports.incidents import rules, signs
+from kafkascope.reports.incidents import rules, table_rows
 from kafkascope.reports.incidents.incident import Effect, Incident, incident_of, incident_table
 from kafkascope.reports.incidents.rules import NEEDED, RULES, conclusions
 from kafkascope.reports.incidents.signs import Signs
@@ -144,9 +144,9 @@ def test_counts_are_as_large_as_a_table_can_hold() -> None:
 def test_what_is_too_much_is_left_out_and_told(monkeypatch: pytest.MonkeyPatch) -> None:
     rows = [finding("authentication_failed", f"client c{n} ({H1})", "t", 10, 20) for n in range(3)]
     tables = {"findings": dataset("findings", rows)}
-    monkeypatch.setattr(signs, "MOST_ROWS", 3)
+    monkeypatch.setattr(table_rows, "MOST_ROWS", 3)
     assert conclusions(tables, {}).keys() == {"incidents"}
-    monkeypatch.setattr(signs, "MOST_ROWS", 2)
+    monkeypatch.setattr(table_rows, "MOST_ROWS", 2)
     made = conclusions(tables, {})
     assert len(made["incidents"]) == 2
     (issue,) = made["issues"].to_pylist()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kafkascope.reports.incidents import signs as looks
+from kafkascope.reports.incidents import table_rows as looks
 from kafkascope.reports.incidents import traces as module
 from kafkascope.reports.incidents.signs import Signs
 from kafkascope.reports.incidents.traces import Traces, Whereabouts, traces
