@@ -332,7 +332,9 @@ def _tallies(signs: Signs) -> _Tallies:
         tally = found[whose][at]
         if "bucket" in row:
             lost = timeouts.get((row["client"], address_alone(row["broker"])), ())
-            if _BEHIND_LOSS * (bisect_left(lost, at + width) - bisect_left(lost, at - _BEFORE_NS)) >= row["late"]:
+            waited = int(value_of(row["bucket"]) * MILLISECOND_NS)  # what is sent again at last lets the rest through
+            until = at + width + (waited if waited >= SECOND_NS else 0)
+            if _BEHIND_LOSS * (bisect_left(lost, until) - bisect_left(lost, at - _BEFORE_NS)) >= row["late"]:
                 continue
             tally.late[row["bucket"]] += row["late"]
             tally.clients.add((row["client"], row["client_id"] or ""))

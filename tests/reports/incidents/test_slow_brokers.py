@@ -243,6 +243,13 @@ def test_answers_behind_what_was_lost_do_not_tell_of_the_broker(rows: list[Row],
     assert len(found(latency=writes(10, {900: 12}), **tables)) == told
 
 
+@pytest.mark.parametrize(("took", "span", "told"), [(1024, 20, False), (900, 20, True), (1024, 30, True)])
+def test_what_is_sent_again_at_last_lets_answers_through_that_waited_for_long(took: MS, span: int, told: bool) -> None:
+    """Of a time that a capture which begins late has the end of alone."""
+    tables = {"tcp_health": [timeout(span)], "connections": [connection(1)]}
+    assert len(found(latency=writes(10, {took: 12}), **tables)) == told
+
+
 def stall(since: float, until: float) -> Row:
     return silence(B1, since, until, waiting=3, waiting_connections=2, acknowledged=3, waiting_clients=["p1"])
 
