@@ -91,22 +91,22 @@ def with_fates(signs: Signs) -> _Run:
         known = loss.sure == Certainty.CERTAIN or (fate.settled and fate.kind == IncidentKind.CLIENT_DIED)
         if (known or not may_have_spoken(signs, loss)) and not tries_on(signs, loss, fate):
             found.append((loss, fate))
-    return [(loss, _by_its_host(loss, fate, found)) for loss, fate in found]
+    settled: dict[str | None, _Run] = defaultdict(list)
+    for loss, fate in found:
+        if fate.settled and fate.kind != IncidentKind.CLIENT_DIED:  # a process that ends says nothing of another one
+            settled[loss.host].append((loss, fate))
+    return [(loss, fate if fate.settled else _by_its_host(loss, fate, settled[loss.host])) for loss, fate in found]
 
 
-def _by_its_host(loss: Loss, fate: Fate, found: _Run) -> Fate:
-    """What became of a member that is as silent as one that its host lost at the same moment, of which that is known.
-
-    A process that ends says nothing of another one.
-    """
+def _by_its_host(loss: Loss, fate: Fate, of_host: _Run) -> Fate:
+    """What became of a member that is as silent as one that its host lost at that moment, of which it is known."""
     apart = threshold("crashes_apart") * SECOND_NS
     known = (
         (other, one)
-        for other, one in found
-        if one.settled and one.kind != IncidentKind.CLIENT_DIED and other.host == loss.host
+        for other, one in of_host
         if abs(one.at(other) - fate.at(loss)) <= _AT_ONCE and abs(other.since - loss.since) <= apart
     )
-    if fate.settled or loss.host is None or (beside := next(known, None)) is None:
+    if loss.host is None or (beside := next(known, None)) is None:
         return fate
     other, one = beside
     text = f"it fell silent with {other.client_id or 'another member'}, on the same host, of which more is known"
