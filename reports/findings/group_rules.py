@@ -36,7 +36,7 @@ _DISTURBANCES: dict[str, str] = {
     "leaving_and_returning": "it left without a reason, and came back: its application may not have polled in time",
     Trigger.SESSION_TIMEOUT: "the broker did not hear from it",
     Trigger.REBALANCE_TIMEOUT: "it did not join again in time",
-    Trigger.SYNC_TIMEOUT: "it did not ask for its assignment in time",
+    Trigger.SYNC_TIMEOUT: "it did not ask for its assignment, or send it as leader, in time",
     Trigger.STATIC_MEMBER_REPLACED: "two processes use its instance id",
     Trigger.STREAMS_TASKS_CORRUPTED: "its tasks were corrupted",
     Trigger.MEMBER_METADATA_CHANGED: "it changed its metadata",

@@ -47,6 +47,13 @@ def members_before(signs: Signs, row: Row) -> Sequence[Row]:
     return rows[-1]["members"] or () if rows else ()
 
 
+def leader_before(signs: Signs, row: Row) -> Row | None:
+    """The leader of the generation before a rebalance, which had to send its assignment."""
+    rows = signs.rebalances_of(row["group_id"], row["started"] - 1)
+    members = members_before(signs, row)
+    return next((member for member in members if member["member_id"] == rows[-1]["leader"]), None)
+
+
 def assigned(members: Iterable[Row]) -> list[str]:
     """The partitions of some members of a rebalance."""
     return sorted({partition for member in members for partition in member["assignment"] or ()})

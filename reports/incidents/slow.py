@@ -15,7 +15,7 @@ from kafkascope.reports.columns.arrow import moment
 from kafkascope.reports.columns.name_lists import listed
 from kafkascope.reports.columns.text import counted
 from kafkascope.reports.columns.words import clock, duration
-from kafkascope.reports.incidents.costs import assigned, is_eager, members_before, of_rebalances
+from kafkascope.reports.incidents.costs import assigned, is_eager, leader_before, members_before, of_rebalances
 from kafkascope.reports.incidents.incident import Effect, Incident, Subject, Weighed, every
 from kafkascope.reports.incidents.incident import in_words as outcome
 from kafkascope.reports.incidents.paused import pauses
@@ -36,12 +36,18 @@ _ADVICE_PROCESSING = (
     "Process records faster or outside the poll loop, lower max.poll.records, or raise max.poll.interval.ms above the "
     "longest batch."
 )
+_LEADS = "leads"  # SYNC_TIMEOUT of who makes the assignment, and so does not ask for it
 LATE: Mapping[str, tuple[str, str]] = {
     Trigger.REBALANCE_TIMEOUT: ("come back to the rebalance", _ADVICE_REVOCATION),
     Trigger.SYNC_TIMEOUT: (
         "ask for its assignment",
-        "A client asks for it at once when it has joined, the leader when it has made it: see what holds up the leader "
-        "there (an assignor of one's own; Streams makes its internal topics then), or whether the process had ended.",
+        "A client asks for it at once when it has joined: see what holds it up, or whether its process had ended.",
+    ),
+    _LEADS: (
+        "send the assignment that all members wait for",
+        "See what held up the leader then: its assignor (partition.assignment.strategy), what a Streams application "
+        "asks for before it assigns (offsets of changelogs, internal topics), or whether its process had ended. It "
+        "has to be done within max.poll.interval.ms, which is the rebalance timeout too.",
     ),
 }
 """What members did not do in time, and what to look at."""
@@ -264,10 +270,12 @@ def revoking(signs: Signs) -> Iterator[Incident]:
         if row["started"] is None:
             continue
         if row["trigger"] in LATE:
-            late[row["group_id"]].append((row, row["trigger_client_id"], row["trigger"]))
+            name, member = row["trigger_client_id"], row["trigger_member"]
+            late[row["group_id"]].append((row, name, _how_late(signs, row, row["trigger"], name, member)))
         for one in row["contributing"] or ():
             if one["trigger"] in LATE:
-                late[row["group_id"]].append((row, one["client_id"], one["trigger"]))
+                name = one["client_id"]
+                late[row["group_id"]].append((row, name, _how_late(signs, row, one["trigger"], name)))
     slow_too = {
         (row["group_id"], row["trigger_client_id"])
         for row in signs.rebalances
@@ -275,15 +283,16 @@ def revoking(signs: Signs) -> Iterator[Incident]:
     }
     for group, of_group in sorted(late.items()):
         # A member whose application works too slowly comes late to rebalances as well: that is told with the cause.
-        rows = [(row, name) for row, name, _ in of_group if (group, name) not in slow_too]
+        told = [(row, name, how) for row, name, how in of_group if (group, name) not in slow_too]
+        rows = [(row, name) for row, name, _ in told]
         if not rows:
             continue
         names = sorted({name for _, name in rows if name})
         effects, cost_ms, rebalances = of_rebalances(_as_read(signs, rows))
         since = min(row["started"] for row, _ in rows)
         until = max(row["recovered"] or row["stable"] or row["started"] for row, _ in rows)
-        told = {trigger for _, name, trigger in of_group if (group, name) not in slow_too}
-        what, advice = LATE[told.pop() if len(told) == 1 else Trigger.REBALANCE_TIMEOUT]
+        hows = [LATE[how] for how in sorted({how for _, _, how in told})]
+        what = " or ".join(what for what, _ in hows)
         yield Incident(
             kind=IncidentKind.SLOW_REVOCATION,
             severity=Severity.WARNING,
@@ -294,10 +303,15 @@ def revoking(signs: Signs) -> Iterator[Incident]:
             headline=f"{listed(names or ['a member'])} of group {group} did not {what} in time, "
             f"{counted(len(rows), 'time')} from {clock(since)} to {clock(until)}" + outcome(effects),
             evidence=tuple(
-                Weighed(f"{name or 'a member'} did not {what} within its rebalance timeout", None, row["started"], 0.8)
-                for row, name in rows
+                Weighed(
+                    f"{name or 'a member'} did not {LATE[how][0]} within its rebalance timeout",
+                    None,
+                    row["started"],
+                    0.8,
+                )
+                for row, name, how in told
             ),
-            advice=advice,
+            advice=" ".join(advice for _, advice in hows),
             cost_ms=cost_ms,
             effects=effects,
             findings=signs.explained(
@@ -308,6 +322,13 @@ def revoking(signs: Signs) -> Iterator[Incident]:
             ),
             rebalances=rebalances,
         )
+
+
+def _how_late(signs: Signs, row: Row, trigger: str, name: str | None, member: str | None = None) -> str:
+    """What a member did not do in time: the leader of a generation does not ask for its assignment, but sends it."""
+    leader = leader_before(signs, row) if trigger == Trigger.SYNC_TIMEOUT else None
+    is_leader = leader is not None and leader["client_id"] == name and member in (None, leader["member_id"])
+    return _LEADS if is_leader else trigger
 
 
 def _as_read(signs: Signs, late: Sequence[tuple[Row, str | None]]) -> list[Row]:

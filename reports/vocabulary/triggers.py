@@ -40,7 +40,12 @@ class Trigger(StrEnum):
         "rebalance timeout",
         "a member did not join again in time while a rebalance was open",
     )
-    SYNC_TIMEOUT = ("sync_timeout", "S", "sync timeout", "a member joined and did not ask for its assignment in time")
+    SYNC_TIMEOUT = (
+        "sync_timeout",
+        "S",
+        "sync timeout",
+        "a member joined and did not ask for its assignment, or send it as leader, in time",
+    )
     SUBSCRIPTION_CHANGED = (
         "subscription_changed",
         "≠",

@@ -441,7 +441,12 @@ class OpeningReader:
         if unsynced and timeout is not None:
             ends = before.formed + timeout * MILLISECOND_NS
             if lower - TIMER_NS <= ends <= upper + TIMER_NS and at > ends - self._session_ns(member, at, ends):
-                text = f"{client} never asked for its assignment within {timeout} ms, the group's rebalance timeout"
+                what = (
+                    "sent the assignment, as the leader has to,"
+                    if member == before.leader
+                    else "asked for its assignment"
+                )
+                text = f"{client} never {what} within {timeout} ms, the group's rebalance timeout"
                 begin = min(max(ends, lower), upper)
                 return Reading(Trigger.SYNC_TIMEOUT, member, client, begin, packet, text, Strength.DUE)
         deadline = self._session_ends(before, member, gap.end)

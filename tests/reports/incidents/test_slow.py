@@ -89,6 +89,31 @@ def test_members_that_do_not_come_back_in_time_give_up_too_slowly(trigger: str) 
 
 
 @pytest.mark.parametrize(
+    ("leader", "member_id", "leads"),
+    [("c1-id", "c1-id", True), ("c2-id", "c1-id", False), ("c1-id", "c1-other", False), ("gone-id", "c1-id", False)],
+)
+def test_a_leader_does_not_ask_for_its_assignment_but_sends_it(leader: str, member_id: str, leads: bool) -> None:
+    before = rebalance("member_joined", 3, 8, members=[member("c1"), member("c2")], leader=leader)
+    late = rebalance("sync_timeout", 4, 20, trigger_client_id="c1", trigger_member=member_id)
+    one = only(rebalances=[before, late])
+    what, other = "send the assignment that all members wait for", "ask for its assignment"
+    assert f"c1 of group shop did not {what if leads else other} in time, 1 time" in one.headline
+    assert (other in one.evidence[0].text, "what held up the leader" in one.advice) == (not leads, leads)
+
+
+def test_of_members_that_were_late_in_several_ways_each_is_told() -> None:
+    before = rebalance("member_joined", 3, 8, members=[member("c1"), member("c2")], leader="c1-id")
+    beside = [{"trigger": "sync_timeout", "client_id": "c1"}]
+    late = rebalance("sync_timeout", 4, 20, trigger_client_id="c2", trigger_member="c2-id", contributing=beside)
+    one = only(rebalances=[before, late])
+    assert "c1, c2 of group shop did not send the assignment that all members wait for or ask for" in one.headline
+    assert [seen.text.partition(" within")[0] for seen in one.evidence] == [
+        "c2 did not ask for its assignment",
+        "c1 did not send the assignment that all members wait for",
+    ]
+
+
+@pytest.mark.parametrize(
     ("answered", "protocol", "client_id", "ms"),
     [
         ([2, 21], "classic", "c1", 7_000),  # its heartbeats went on for longer

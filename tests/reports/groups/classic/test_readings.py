@@ -981,6 +981,18 @@ def test_who_does_not_ask_for_its_assignment_is_dropped_for_that_unless_its_sess
     assert found.started == START + 23_005 * MS
 
 
+def test_a_leader_is_dropped_that_does_not_send_the_assignment() -> None:
+    said = Conversation()
+    said.join(5, "b~1", generation=1, members={"a~1": {}, "b~1": {}}, took=3000, rebalance=20_000, session=45_000)
+    said.join(6, "a~1", generation=1, leader="b~1", took=2999, rebalance=20_000)
+    for at in range(4_000, 23_000, 3_000):
+        said.heartbeat(at, "a~1", 1)
+    said.again(25_000, 2, {"a~1": {"t": [0, 1]}})
+    found = second_generation(said)
+    assert (found.trigger, found.trigger_client_id) == ("sync_timeout", "b")
+    assert any("never sent the assignment, as the leader has to, within 20000 ms" in e.text for e in found.evidence)
+
+
 @pytest.mark.parametrize(
     ("good", "told", "trigger"),
     [
