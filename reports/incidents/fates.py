@@ -166,19 +166,26 @@ def _closed(
 def _died(loss: Loss, left: Traces, closed: int) -> int:
     """When a process ended that closed a connection at a time.
 
-    One on which it waited may be reset much later, as the broker answers: then it ended when it closed all others.
+    One on which it waited may be reset much later, as the broker answers: then it ended when it closed all others. Of
+    several, as with a broker that stands still, its host sent something without data as it closed the first: FIN.
     """
     mine = left.connections.values()
-    data = [
-        at
-        for life in left.sent(loss.since - _back_within(), closed)
-        if life.row["connection"] in left.connections
-        for at in life.tenths("payload_in")
-        if at <= closed
+    sent = left.sent(loss.since - _back_within(), closed)
+    own = [life for life in sent if life.row["connection"] in left.connections]
+    data = [at for life in own for at in life.tenths("payload_in") if at <= closed]
+    bare = [
+        (life.row["connection"], at)
+        for life in own
+        for at in {*life.tenths("sent_in")}.difference(life.tenths("payload_in"))
     ]
     for at in sorted(row["closed"] for row in mine if row["closed"] is not None and row["closed_by"] == "client"):
         later = [row for row in mine if (row["opened"] or 0) <= at and (row["closed"] or closed) > at + SECOND_NS]
-        if data and max(data) <= at < closed and [row["how_closed"] for row in later] == ["rst"]:
+        if not data or not max(data) <= at < closed:
+            continue
+        # When the broker closed its side as well is a little later than the first FIN.
+        with_it = {number for number, tenth in bare if tenth <= at < tenth + 2 * TENTH_NS}
+        at_once = all(row["closed_by"] == "client" and row["connection"] in with_it for row in later)
+        if [row["how_closed"] for row in later] == ["rst"] or (later and at_once):
             return int(at)
     return max(closed, loss.since)
 

@@ -249,6 +249,32 @@ def test_it_befell_a_member_when_it_was_heard_last_on_whatever_connection(
     assert (one.kind, seconds(one.started)) == (kind, befell)
 
 
+@pytest.mark.parametrize(
+    ("fins", "closed_by", "data", "died"),
+    [
+        ((22.5, 22.5), "client", 22, 22.65),
+        ((22.6, 22.5), "client", 22, 22.65),
+        ((22.5, 22.4), "client", 22, 30),  # it did not close that one then
+        ((22.5, None), "client", 22, 30),
+        ((22.5, 22.5), "broker", 22, 30),
+        ((22.5, 22.5), "client", 22.5, 22.65),
+        ((22.5, 22.5), "client", 23, 30),  # it said something since
+    ],
+)
+def test_one_that_dies_as_a_broker_stands_still_died_when_it_closed_all_that_it_had(
+    fins: tuple[float, float | None], closed_by: str, data: float, died: float
+) -> None:
+    """The broker ends its side of that, or is answered with a reset, as it goes on."""
+    ended = [
+        connection(1, opened=1, closed=22.65, how_closed="fin"),
+        connection(2, opened=1, closed=30, how_closed="rst", reset_by="client"),
+        connection(3, opened=1, closed=30, how_closed="fin", closed_by=closed_by),
+    ]
+    sent = [health(n, "client", [20, fin] if fin else [20], []) for n, fin in enumerate(fins, 2)]
+    (one,) = lost(connections=ended, tcp_health=[health(1, "client", [data], [data]), *sent])
+    assert (one.kind, seconds(one.started)) == ("client_died", died)
+
+
 def test_what_was_heard_in_a_tenth_of_a_second_was_not_before_its_last_word() -> None:
     silent = group_event("silence_begun", 30.05, member_id="c1-id", client_id="c1", client=H1)
     (one,) = lost(group_events=[silent], tcp_health=[SENT, health(1, "broker", [33, 35], [33, 35])])
