@@ -13,6 +13,7 @@ from kafkascope.reports.columns.name_lists import listed
 from kafkascope.reports.columns.tenths import TENTH_NS
 from kafkascope.reports.columns.text import counted
 from kafkascope.reports.columns.words import duration
+from kafkascope.reports.incidents.costs import leader_before
 from kafkascope.reports.incidents.incident import Effect, Weighed
 from kafkascope.reports.incidents.outages import Outage
 from kafkascope.reports.incidents.signs import Signs
@@ -295,10 +296,11 @@ def fate_advice(signs: Signs, kind: IncidentKind, groups: Collection[str], *, cl
 
 @dataclass(frozen=True, slots=True)
 class Busy:
-    """That members who say nothing may work on a record: why, and what to do about that."""
+    """That members who say nothing may be at work: why, what to do about that, and at what."""
 
     evidence: Weighed
     advice: str
+    words: str = "was busy"
 
 
 def may_be_busy(signs: Signs, groups: Collection[str], names: Collection[str]) -> Busy | None:
@@ -318,6 +320,27 @@ def may_be_busy(signs: Signs, groups: Collection[str], names: Collection[str]) -
     if any(protocol == "consumer" and _is_librdkafka(member) for protocol, member in members):
         return _OF_LIBRDKAFKA
     return None
+
+
+def in_assignor(signs: Signs, losses: Sequence[Loss]) -> Busy | None:
+    """Whether lost members may have been busy with the assignment: each led a generation that never had one.
+
+    Java clients, and librdkafka, send nothing at all meanwhile, not even heartbeats.
+    """
+    return _IN_ASSIGNOR if all(_was_to_assign(signs, loss) for loss in losses) else None
+
+
+def _was_to_assign(signs: Signs, loss: Loss) -> bool:
+    """Whether a member led the generation before, and had said nothing since it was told who is in it."""
+    row = loss.rebalance
+    leader = leader_before(signs, row)
+    if leader is None or leader["client_id"] != loss.client_id or leader["host"] not in (None, loss.host):
+        return False
+    before = signs.rebalances_of(row["group_id"], row["started"] - 1)[-1]
+    if before["stable"] is not None or leader["joined"] is None or leader["join_ms"] is None:
+        return False
+    told = leader["joined"] + (leader["join_ms"] + 1) * MILLISECOND_NS  # its session begins with that
+    return loss.last_word is not None and loss.last_word <= told
 
 
 def _is_librdkafka(member: Row) -> bool:
@@ -359,6 +382,17 @@ _OF_LIBRDKAFKA = Busy(
         rejected=True,
     ),
     "See how long the application takes over a record: it has to call poll() within max.poll.interval.ms.",
+)
+_IN_ASSIGNOR = Busy(
+    Weighed(
+        "it was told who is in the group, and was to say who gets which partitions: a client that is busy with that "
+        "(its assignor, or what Streams asks for before) sends no heartbeats meanwhile, and looks alike",
+        weight=0.4,
+        rejected=True,
+    ),
+    "See in its log how long its assignor takes (partition.assignment.strategy): longer than session.timeout.ms, and "
+    "the leader is taken out; raise that.",
+    "was busy in its assignor",
 )
 OPEN = "fell silent (dead, frozen or cut off: the capture leaves it open)"
 """What is said of members of whom it is not known which."""

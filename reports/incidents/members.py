@@ -24,6 +24,7 @@ from kafkascope.reports.incidents.fates import (
     fate_unheard,
     fate_words,
     fates,
+    in_assignor,
     may_be_busy,
     whereabouts,
 )
@@ -334,8 +335,9 @@ def _lost(signs: Signs, run: _Run) -> Incident:
     evidence = fate.evidence if len(hosts) <= 1 else tuple(seen for _, one in run for seen in one.evidence)
     evidence += tuple(seen for place in course.places for seen in place.evidence)
     sure = _how_sure(signs, run, fate)
-    if fate.kind == IncidentKind.CLIENT_FROZEN and fate.settled and (busy := may_be_busy(signs, groups, names)):
-        sure, what, advice = Certainty.GUESSED, "froze, or was busy,", f"{busy.advice} {advice}"
+    frozen = fate.kind == IncidentKind.CLIENT_FROZEN and fate.settled
+    if frozen and (busy := in_assignor(signs, of_run) or may_be_busy(signs, groups, names)):
+        sure, what, advice = Certainty.GUESSED, f"froze, or {busy.words},", f"{busy.advice} {advice}"
         evidence += (busy.evidence,)
     back = returned(signs, of_run)
     effects, cost_ms, rebalances = of_rebalances(

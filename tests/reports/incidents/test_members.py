@@ -382,6 +382,30 @@ def test_one_that_freezes_again_within_a_minute() -> None:
 
 
 @pytest.mark.parametrize(
+    ("given", "of_leader", "busy"),
+    [
+        ({}, {}, True),
+        ({"stable": 31}, {}, False),  # it had sent it
+        ({"leader": "c2-id"}, {}, False),
+        ({}, {"join_ms": 2_998.0}, False),  # it went on with heartbeats
+        ({}, {"join_ms": None}, False),
+        ({}, {"host": H2}, False),
+    ],
+)
+def test_a_leader_that_falls_silent_with_the_list_of_members_may_be_busy_with_the_assignment(
+    given: Row, of_leader: Row, busy: bool
+) -> None:
+    """Java clients send no heartbeats while they assign."""
+    leader = member("c1") | {"joined": at(27), "join_ms": 3_000.0} | of_leader
+    known: dict[str, Any] = {"leader": "c1-id", "joined": 30, "stable": None} | given
+    before = rebalance("member_joined", 4, 27, members=[leader, member("c2", H2)], **known)
+    (one,) = lost(IN_GROUP, before, LOST, tcp_health=[SENT, health(1, "client", [32, 39.9], [])])
+    assert (one.kind, one.certainty) == ("client_frozen", "guessed" if busy else "likely")
+    assert f"c1 (10.0.1.1) froze{', or was busy in its assignor,' * busy} at" in one.headline
+    assert ("how long its assignor takes" in one.advice, one.evidence[-1].rejected) == (busy, busy)
+
+
+@pytest.mark.parametrize(
     "before", [[], [rebalance("member_joined", 4, 5, members=[member("c1") | {"software": None}])]]
 )
 def test_one_of_an_unknown_library_may_have_been_busy(before: list[Row]) -> None:
