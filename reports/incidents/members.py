@@ -36,7 +36,7 @@ from kafkascope.reports.incidents.runs import in_runs
 from kafkascope.reports.incidents.signs import Signs, group_of
 from kafkascope.reports.incidents.stuck import AT_THE_RECORD, Beginning, beginnings, in_offsets
 from kafkascope.reports.incidents.table_rows import Row, between
-from kafkascope.reports.incidents.traces import traces
+from kafkascope.reports.incidents.traces import Traces, traces
 from kafkascope.reports.incidents.vanished import Scope, Vanished, vanished
 from kafkascope.reports.vocabulary.events import EventKind
 from kafkascope.reports.vocabulary.finding_kinds import Severity
@@ -134,7 +134,7 @@ def may_have_spoken(signs: Signs, loss: Loss) -> bool:
 def losses(signs: Signs) -> list[Loss]:
     """Members that a broker heard nothing of for their session, but those whose coordinator had gone away.
 
-    Of these, those whose processes ended.
+    Of these, those whose processes ended, or that said nothing to other brokers either.
 
     Nor those that did nothing but join again meanwhile (`shared_groups.clusters_of_connect`): they live; nor those that
     had said that they go. Also those
@@ -168,22 +168,42 @@ def losses(signs: Signs) -> list[Loss]:
             if joins_on.get((row["group_id"], one.client_id), one.expelled) < one.expelled or _stepped_out(signs, one):
                 continue
             (beside if _by_coordinator(signs, of_brokers, one) else found).append(one)
-    return [*found, *_ended(signs, beside, of_brokers)]
+    return [*found, *_by_themselves(signs, beside, of_brokers)]
 
 
-def _ended(signs: Signs, beside: Sequence[Loss], of_brokers: Sequence[Outage]) -> Iterator[Loss]:
-    """Those of members lost beside an outage whose processes ended: they had not been closed, and did nothing more.
+def _by_themselves(signs: Signs, beside: Sequence[Loss], of_brokers: Sequence[Outage]) -> Iterator[Loss]:
+    """Those of members lost beside an outage that it does not explain.
 
-    Who lives closes connections as well, and opens others; who is closed cannot leave while its coordinator is away.
+    Those whose processes ended: they had not been closed, and did nothing more. Who lives closes connections as well,
+    and opens others; who is closed cannot leave while its coordinator is away. Those that stood still, or were cut off:
+    who lives asks other brokers where its coordinator is.
     """
     gone = [one for one in of_brokers if one.gone]
     known = [loss for loss in beside if loss.host and loss.last_word is not None]
     left = traces(signs, [whereabouts(loss) for loss in known])
     for loss, fate, mine in zip(known, fates(signs, known, gone), left, strict=True):
-        ended = fate.at(loss)
-        again = any(ended < (row["opened"] or 0) < loss.expelled for row in mine.connections.values())
-        if fate.settled and fate.kind == IncidentKind.CLIENT_DIED and not fate.closed and not again:
+        if fate.settled and fate.kind == IncidentKind.CLIENT_DIED:
+            ended = fate.at(loss)
+            again = any(ended < (row["opened"] or 0) < loss.expelled for row in mine.connections.values())
+            if not fate.closed and not again:
+                yield loss
+        elif fate.settled and _said_nothing(loss, mine, of_brokers, signs.end):
             yield loss
+
+
+def _said_nothing(loss: Loss, left: Traces, of_brokers: Sequence[Outage], end: int) -> bool:
+    """Whether a client had a connection to a broker that was there, and sent data on none, for most of its session."""
+    away = {one.address for one in of_brokers if one.started <= loss.expelled and loss.since <= one.until(end)}
+    to_others = any(
+        row["exchanges"]
+        and row["broker"] not in away
+        and (row["opened"] or 0) <= loss.since
+        and (row["closed"] or loss.expelled) >= loss.expelled
+        for row in left.connections.values()
+    )
+    since = loss.expelled - int(_MOST_OF_A_SESSION * (loss.expelled - loss.since))
+    own = (life for life in left.sent(since, loss.expelled) if life.row["connection"] in left.connections)
+    return to_others and not any(since < at < loss.expelled for life in own for at in life.tenths("payload_in"))
 
 
 def _stepped_out(signs: Signs, loss: Loss) -> bool:

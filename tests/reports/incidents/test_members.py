@@ -755,6 +755,38 @@ def test_who_ended_by_itself_beside_the_outage_of_its_coordinator_is_lost(
         assert seconds(one.started) == ended
 
 
+@pytest.mark.parametrize(
+    ("of_connection", "spoke", "told"),
+    [
+        ({}, 30, True),
+        ({}, 31.9, True),
+        ({}, 32.1, False),
+        ({"broker": B2}, 30, False),  # it had none to a broker that was there
+        ({"opened": 30.1}, 30, False),
+        ({"closed": 39.9, "how_closed": "fin", "closed_by": "broker"}, 30, False),
+        ({"exchanges": 0}, 30, False),
+    ],
+)
+@pytest.mark.parametrize("outage", [{"refused": 2, "ended": 3, "until": None}, HELD | {"until": 38}])
+def test_who_says_nothing_to_other_brokers_either_beside_the_outage_of_its_coordinator_is_lost(
+    of_connection: dict[str, Any], spoke: float, told: bool, outage: dict[str, Any]
+) -> None:
+    """Who lives asks them where its coordinator is."""
+    known: dict[str, Any] = {"opened": 1, "closed": None, "exchanges": 5} | of_connection
+    incidents = lost(
+        IN_GROUP,
+        LOST,
+        silences=[silence(B2, 34, **outage)],
+        cluster_events=BROKERS,
+        group_events=[SILENT, group_event("coordinator_found", 1, detail=f"{B2}:9092 (node 2)")],
+        connections=[connection(1, **known)],
+        tcp_health=[SENT, health(1, "client", [spoke, 36, 39.8], [spoke])],
+    )
+    of_broker, *frozen = sorted(incidents, key=lambda one: one.kind)
+    assert [one.kind for one in frozen] == ["client_frozen"] * told
+    assert (("shop", 5) in of_broker.rebalances) != told
+
+
 def test_nobody_is_lost_while_its_coordinator_stands_still() -> None:
     found_it = group_event("coordinator_found", 1, detail=f"{B2}:9092 (node 2)")
     tables = {"silences": [silence(B2, 30.5, 55, **HELD)], "cluster_events": BROKERS}
