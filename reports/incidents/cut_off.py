@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 
 import pyarrow.compute as pc
 
@@ -18,7 +19,7 @@ from kafkascope.reports.incidents.incident import Effect, Incident, Weighed, eve
 from kafkascope.reports.incidents.members import losses
 from kafkascope.reports.incidents.runs import in_runs
 from kafkascope.reports.incidents.signs import Life, Signs
-from kafkascope.reports.incidents.vanished import ON_ITS_WAY_NS, Unheard, sent_again
+from kafkascope.reports.incidents.vanished import ON_ITS_WAY_NS, Unheard, heard_at_last, sent_again
 from kafkascope.reports.vocabulary.finding_kinds import Severity
 from kafkascope.reports.vocabulary.incident_kinds import IncidentKind, Role
 from kafkascope.reports.vocabulary.thresholds import threshold
@@ -74,7 +75,7 @@ def cut_off(signs: Signs) -> list[CutOff]:
     When it is back, the next try may still be due: each comes twice as late, and is the last packet that is known.
     """
     by_host: dict[str, list[Unheard]] = defaultdict(list)
-    for one in signs.once(sent_again):
+    for one in chain(signs.once(sent_again), heard_at_last(signs)):
         is_open = one.sender == "broker" and one.connect is None and one.again > one.to_closed
         if is_open and address_alone(one.client) not in signs.brokers:
             by_host[one.client].append(one)

@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
-from itertools import chain
+from itertools import chain, pairwise
 from operator import itemgetter
 
 import pyarrow as pa
@@ -17,10 +17,10 @@ from kafkascope.reports.columns.arrow import moment
 from kafkascope.reports.columns.tenths import TENTH_NS
 from kafkascope.reports.columns.text import address, address_alone
 from kafkascope.reports.incidents.runs import in_runs
-from kafkascope.reports.incidents.signs import Signs
+from kafkascope.reports.incidents.signs import Life, Signs
 from kafkascope.reports.incidents.table_rows import Row
 from kafkascope.reports.vocabulary.thresholds import threshold
-from kafkascope.sniffer.units import SECOND_NS
+from kafkascope.sniffer.units import MILLISECOND_NS, SECOND_NS
 
 _SPAN_NS = 10 * SECOND_NS  # of a row of tcp_health
 ON_ITS_WAY_NS = SECOND_NS // 2
@@ -35,6 +35,7 @@ _UNHEARD = (
     "timeout_retransmits",
     "retransmits_to_closed",
     "unacked_since",
+    "unacked_max_ms",
 )
 _SAID = ("connection", "at", "sender", "client", "broker", "payload_in", "unacked_since")
 _SENT = ("connection", "at", "sender", "sent_in")
@@ -240,6 +241,60 @@ def sent_again(signs: Signs) -> list[Unheard]:
                 again=sum(row["timeout_retransmits"] for row in run),
                 connect=how,
                 to_closed=sum(row["retransmits_to_closed"] or 0 for row in run),
+            )
+        )
+    return found
+
+
+def heard_at_last(signs: Signs) -> list[Unheard]:
+    """What brokers sent again for as long, and was acknowledged within the span of a row, which lacks since when then.
+
+    That is told by how long the client sent nothing on that connection, not even acknowledgements, and the broker did.
+    Without those that `sent_again` has.
+    """
+    long = pc.field("unacked_max_ms") >= threshold("cut_off") * SECOND_NS / MILLISECOND_NS
+    where = (pc.field("sender") == "broker") & (pc.field("timeout_retransmits") > 0) & pc.field("at").is_valid()
+    rows = [row for row in signs.rows("tcp_health", _UNHEARD, where & long) if row["unacked_since"] is None]
+    if not rows:
+        return []
+    of_numbers = pc.field("connection").isin(sorted({row["connection"] for row in rows})) & pc.field("at").is_valid()
+    tries: dict[int, list[Row]] = defaultdict(list)
+    for row in signs.rows("tcp_health", _UNHEARD, where & of_numbers):
+        tries[row["connection"]].append(row)
+    sent: dict[tuple[int, str], set[int]] = defaultdict(set)
+    for row in signs.rows("tcp_health", _SENT, of_numbers):
+        sent[row["connection"], row["sender"]].update(Life(row).tenths("sent_in"))
+    known: dict[int, list[Unheard]] = defaultdict(list)
+    for one in signs.once(sent_again):
+        known[one.connection].append(one)
+    found = []
+    for row in sorted(rows, key=itemgetter("connection", "at")):
+        number, lasted = row["connection"], int(row["unacked_max_ms"] * MILLISECOND_NS)
+        again = sorted(sent[number, "broker"])
+        ends = (
+            after
+            for before, after in pairwise(sorted(sent[number, "client"]))
+            if row["at"] <= after < row["at"] + _SPAN_NS and after - before >= lasted - TENTH_NS
+        )
+        back = next((end for end in ends if any(end - lasted < at < end - lasted // 2 for at in again)), None)
+        host = address_alone(row["broker"])
+        if back is None or host not in signs.servers or row["client"] == host:
+            continue
+        since = back - lasted
+        if any(one.since <= back and since - TENTH_NS <= one.last for one in known[number]):
+            continue
+        of_it = [each for each in tries[number] if since - _SPAN_NS < each["at"] <= back]
+        found.append(
+            Unheard(
+                connection=number,
+                sender="broker",
+                client=row["client"],
+                broker=signs.where(row["broker"]),
+                place=row["broker"],
+                since=since,
+                last=back,
+                again=sum(each["timeout_retransmits"] for each in of_it),
+                to_closed=sum(each["retransmits_to_closed"] or 0 for each in of_it),
             )
         )
     return found

@@ -66,6 +66,43 @@ def test_a_host_that_brokers_send_to_in_vain_and_that_is_heard_again() -> None:
     assert one.cost_ms == pytest.approx(14_700)
 
 
+@pytest.mark.parametrize(
+    ("ms", "back", "given", "began"),
+    [
+        (3_500, 24, {}, 20.3),
+        (1_900, 24, {}, None),
+        (3_500, 24, {"timeout_retransmits": 0}, None),
+        (3_500, 24, {"retransmits_to_closed": 5}, None),
+        (5_500, 24, {}, None),  # it acknowledged something else meanwhile
+        (3_500, 29, {}, None),  # nothing was sent when that would have begun
+    ],
+)
+@pytest.mark.parametrize("to", [B1, "10.9.9.9"])
+def test_what_is_acknowledged_within_the_span_was_sent_in_vain_before(
+    ms: float, back: float, given: Row, began: float | None, to: str
+) -> None:
+    """The row does not say since when: the client's silence does."""
+    known: Row = {"unacked_since": None, "unacked_max_ms": ms, "broker": f"{to}:9092"} | given
+    rows = [unheard((20.5, 20.7, 21.1, 21.9, 23.5), **known), sends(18), sends(20.3, back), OTHER, THEN, sends(35)]
+    incidents = of(*rows)
+    told = began is not None and to == B1
+    assert [one.kind for one in incidents if one.kind == "client_unreachable"] == ["client_unreachable"] * told
+    for one in incidents if told else ():
+        assert (seconds(one.started), seconds(one.ended)) == (began, back)
+
+
+def test_what_is_acknowledged_in_the_next_span_is_told_once() -> None:
+    late = unheard((30.1,), unacked_since=None, timeout_retransmits=1, unacked_max_ms=10_000)
+    rows = [unheard(), late, sends(18), sends(20.3), sends(30.5), OTHER, THEN, sends(31, number=2, client=H2)]
+    (one,) = of(*rows)
+    assert (seconds(one.started), seconds(one.ended), len(one.evidence)) == (20.3, 30.5, 3)
+    first = unheard((28.5, 28.7, 29.1), unacked_since=28.5)
+    last = unheard((30.7, 32.3), unacked_since=None, timeout_retransmits=2, unacked_max_ms=5_500)
+    (one,) = of(first, last, sends(28.3), sends(34), OTHER, sends(31, number=2, client=H2))
+    assert (seconds(one.started), seconds(one.ended)) == (28.3, 34)
+    assert "4 packets of broker 1" in one.headline
+
+
 def test_what_it_answers_as_closed_when_it_is_back_was_not_in_vain() -> None:
     last = unheard((36.0,), unacked_since=20.5, timeout_retransmits=1, retransmits_to_closed=1)
     (one,) = of(unheard(), last, sends(18), sends(20.3), OTHER, sends(35, 36.1))
