@@ -7,10 +7,11 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import accumulate
+from itertools import accumulate, pairwise
 
 import pyarrow.compute as pc
 
+from kafkascope.reports.columns.arrow import moment
 from kafkascope.reports.columns.text import address, address_alone
 from kafkascope.reports.incidents.away import gone_before, is_left_out, is_off, missed
 from kafkascope.reports.incidents.blackouts import hides, hush
@@ -18,7 +19,7 @@ from kafkascope.reports.incidents.changes import changes_made
 from kafkascope.reports.incidents.departed import announced, departed
 from kafkascope.reports.incidents.followers import stood_still, unfetched
 from kafkascope.reports.incidents.incident import Weighed
-from kafkascope.reports.incidents.signs import Signs
+from kafkascope.reports.incidents.signs import Life, Signs
 from kafkascope.reports.incidents.slow_brokers import held_up
 from kafkascope.reports.incidents.table_rows import Row, between
 from kafkascope.reports.incidents.vanished import Scope, Vanished, vanished
@@ -44,6 +45,7 @@ FOLLOWS_NS = 15 * SECOND_NS
 """Behind the end of another broker: until it is out of the sets of replicas in sync."""
 
 _LONGEST_PAUSE = 0.6  # of a time in which something is sent again, each time after twice as long as before
+_SPAN_NS = 10 * SECOND_NS  # that a row of tcp_health is of
 _SOON_NS = 5 * SECOND_NS  # behind the return of a broker, or a choice of leaders: clients have learned what moved
 _CHOOSE_LEADERS = ("ElectLeaders", "AlterPartitionReassignments")
 _LEFT_OUT_NS = 5 * SECOND_NS  # behind the cluster's word that it is off, or its return: nobody waits for it any more
@@ -325,9 +327,10 @@ def _stands_still(signs: Signs, stall: Outage, of_host: Sequence[Outage]) -> boo
         return bool(silence["waiting_connections"] > 1) and sent_again
     if silence["timeouts"] or (_may_wait_for_others(signs, stall) and not stall.unfetched):
         return False  # what it sent was lost on the way, or it waited itself
-    long = threshold("stall" if silence["waiting_connections"] > 1 or stall.unfetched else "stall_of_one")
+    by_one = silence["waiting_connections"] <= 1 and not stall.unfetched
+    long = threshold("stall_of_one" if by_one else "stall")
     if silence["duration_ms"] >= long * 1000:
-        return True
+        return not (by_one and _asks_on(signs, stall))
     if not silence["acknowledged"]:
         return False
     within = int(threshold("one_trouble") * SECOND_NS)
@@ -335,6 +338,19 @@ def _stands_still(signs: Signs, stall: Outage, of_host: Sequence[Outage]) -> boo
     near = of_host[low : bisect_right(of_host, stall.started + within, low, key=lambda one: one.started)]
     again = sum(not one.gone and bool(one.silence["acknowledged"]) for one in near)
     return again >= threshold("stalls")
+
+
+def _asks_on(signs: Signs, stall: Outage) -> bool:
+    """Whether a broker went on to ask others as a broker does, such as its controller, all the time that one waited."""
+    ended = signs.end if stall.ended is None else stall.ended
+    of_it = pc.match_substring_regex(pc.field("client_id"), OF_NODES) & (pc.field("client") == stall.address)
+    numbers = [row["connection"] for row in signs.connections(of_it)]
+    where = pc.field("connection").isin(numbers) & (pc.field("sender") == "client")
+    where &= (pc.field("at") > moment(stall.started - _SPAN_NS)) & (pc.field("at") <= moment(ended))
+    rows = signs.rows("tcp_health", ("connection", "at", "payload_in"), where) if numbers else ()
+    spoke = sorted({at for row in rows for at in Life(row).tenths("payload_in") if stall.started < at < ended})
+    least = threshold("stall") * SECOND_NS
+    return all(later - earlier < least for earlier, later in pairwise([stall.started, *spoke, ended]))
 
 
 class _Waits:

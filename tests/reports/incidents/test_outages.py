@@ -290,6 +290,27 @@ def test_what_fewer_notice_has_to_last_longer(lasts: float, connections: int, is
     assert bool(told(one)) == is_told
 
 
+@pytest.mark.parametrize(
+    ("asked", "client_id", "host", "connections", "is_told"),
+    [
+        ((10.5, 11.4, 12.3), "raft-client-1", B1, 1, False),
+        ((10.5, 11.4, 12.3), "raft-client-1", B1, 2, True),  # two connections miss it: what it answers stood still
+        ((10.5, 12.3), "raft-client-1", B1, 1, True),
+        ((10.5, 11.4, 12.1), "raft-client-1", B1, 1, True),
+        ((10.5, 11.4, 12.3), "raft-client-2", B2, 1, True),
+        ((10.5, 11.4, 12.3), "c1", B1, 1, True),  # a client on its host
+        ((), None, B1, 1, True),
+    ],
+)
+def test_one_that_keeps_a_request_waiting_and_asks_others_meanwhile_does_not_stand_still(
+    asked: tuple[float, ...], client_id: str | None, host: str, connections: int, is_told: bool
+) -> None:
+    one = silence(B1, 10, 13.2, **HELD | {"waiting_connections": connections})
+    its_own = connection(7, host, "10.0.0.9", client_id, opened=1, broker_port=9093)
+    rows = [health(7, "client", asked, asked, client=host, broker="10.0.0.9:9093")] if asked else []
+    assert bool(told(one, connections=[its_own], tcp_health=rows)) == is_told
+
+
 @pytest.mark.parametrize(("times", "apart"), [(3, 30), (3, 60.1), (2, 30)])
 def test_short_ones_that_come_again_and_again_are_one_trouble(times: int, apart: float) -> None:
     short = [silence(B1, n * apart, n * apart + 0.4, **HELD | {"waiting_connections": 1}) for n in range(1, times + 1)]
