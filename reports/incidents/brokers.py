@@ -56,6 +56,7 @@ _EXPLAINED = frozenset(
     }
 )
 _SOON_NS = 5 * SECOND_NS  # behind a stall: news of it may have been on its way
+_AT_ONCE_NS = SECOND_NS // 4  # stalls are known by tenths of a second
 _LEADERLESS = "leaderless"  # what an effect is called
 
 
@@ -310,7 +311,8 @@ def _stalled(signs: Signs, run: Sequence[Outage]) -> Incident:
     acknowledged = any(one.silence["acknowledged"] for one in run)
     unheard = not acknowledged and any(one.silence["asked"] for one in run)
     quiet = hush(signs, worst.started, worst.ended or signs.end)
-    alone = quiet < threshold("all_quiet") * SECOND_NS
+    beside = _stall_beside(signs, worst)
+    alone = quiet < (lasted * MILLISECOND_NS / 2 if beside else threshold("all_quiet") * SECOND_NS)
     sure = acknowledged and alone and worst.silence["waiting_connections"] > 1
     times = "" if len(run) == 1 else f" {len(run)} times, the longest"
     host_was = ", though its host acknowledged what it was sent" if acknowledged else ""
@@ -339,6 +341,18 @@ def _stalled(signs: Signs, run: Sequence[Outage]) -> Incident:
         effects=effects,
         findings=frozenset().union(*(cost.findings for cost in costs)),
         rebalances=frozenset().union(*(cost.rebalances for cost in costs)),
+    )
+
+
+def _stall_beside(signs: Signs, stall: Outage) -> bool:
+    """Whether another broker kept somebody waiting from the same moment to the same: it may be what all run on."""
+    ended = stall.ended or signs.end
+    return any(
+        row["waiting"]
+        and address_alone(row["host"]) != stall.address
+        and abs(row["since"] - stall.started) <= _AT_ONCE_NS
+        and abs((row["until"] or signs.end) - ended) <= _AT_ONCE_NS
+        for row in signs.silences
     )
 
 

@@ -272,6 +272,25 @@ def test_where_nobody_else_says_anything_either_it_may_have_been_the_machine(aga
     assert any("nobody else sent anything for 7.0 s" in seen.text for seen in one.evidence) == (certainty == "guessed")
 
 
+@pytest.mark.parametrize(
+    ("since", "until", "again", "certainty"),
+    [
+        (10.2, 12.9, 11.3, "guessed"),
+        (10.2, 12.9, 11.4, "certain"),  # others said something in half of that time
+        (10.3, 12.9, 11.3, "certain"),
+        (10, 12.6, 11.3, "certain"),
+    ],
+)
+def test_where_several_stand_still_at_once_and_all_are_silent_it_may_have_been_the_machine(
+    since: float, until: float, again: float, certainty: str
+) -> None:
+    stalls = [silence(B1, 10, 12.9, **HELD), silence(B2, since, until, **HELD)]
+    incidents = told(*stalls, tcp_health=heard(9.9, again, 30))
+    (one,) = (one for one in incidents if B1 in names(one))
+    assert one.certainty == certainty
+    assert any("nobody else sent anything" in seen.text for seen in one.evidence) == (certainty == "guessed")
+
+
 @pytest.mark.parametrize(("again", "is_told"), [(21.9, True), (22.0, False)])
 def test_what_is_not_acknowledged_is_sent_again(again: float, is_told: bool) -> None:
     unheard = silence(B1, 10, 30, **HELD | {"acknowledged": 0})
