@@ -25,7 +25,7 @@ from kafkascope.sniffer.reassembly.state import (
     State,
 )
 from kafkascope.sniffer.reassembly.streams import judge, waits_longest
-from kafkascope.sniffer.reassembly.table import add, find, hash_of
+from kafkascope.sniffer.reassembly.table import Ends, add, find
 
 
 @borrowing
@@ -128,21 +128,21 @@ def absorb(
         side = np.int64(
             _is_reversed(source_high[i], target_high[i], source_low[i], target_low[i], source_port[i], target_port[i])
         )
+        source, target = np.uint64(source_port[i]), np.uint64(target_port[i])
         if side:
-            high_0, low_0, high_1, low_1 = target_high[i], target_low[i], source_high[i], source_low[i]
-            ports = np.uint64(target_port[i]) << np.uint64(16) | np.uint64(source_port[i])
+            ports = target << np.uint64(16) | source
+            ends = Ends(target_high[i], target_low[i], source_high[i], source_low[i], ports)
         else:
-            high_0, low_0, high_1, low_1 = source_high[i], source_low[i], target_high[i], target_low[i]
-            ports = np.uint64(source_port[i]) << np.uint64(16) | np.uint64(target_port[i])
-        hashed = hash_of(state.secret, high_0, low_0, high_1, low_1, ports)
-        slot = find(state, hashed, high_0, low_0, high_1, low_1, ports)
+            ports = source << np.uint64(16) | target
+            ends = Ends(source_high[i], source_low[i], target_high[i], target_low[i], ports)
+        slot = find(state, ends)
         if not _has_room_for_rows(state, slot):
             return i, NEEDS_ROOM
         is_copy = bool(totals.window > 0 and slot >= 0 and may_be_copy(state, 2 * slot + side, rank[i], at[i]))
         if slot < 0:
             if totals.live >= totals.most_live:
                 return i, NEEDS_FEWER
-            slot = add(state, hashed, high_0, low_0, high_1, low_1, ports)
+            slot = add(state, ends)
             begin_connection(state, slot, side, number[i], at[i])
         elif is_over(state.connections[slot], at[i]) or (
             flags[i] & (SYN | RST) == SYN

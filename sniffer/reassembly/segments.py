@@ -327,7 +327,7 @@ def _take_in_turn(
     number: Integer,
     at: Integer,
 ) -> None:
-    """Do in short what `_take_any` would do with a segment that is in turn."""
+    """Do in short what the rest of `take` would do with a segment that is in turn."""
     index, totals = 2 * slot + side, state.totals[0]
     connection, stream, other = state.connections[slot], state.streams[index], state.streams[index ^ 1]
     if flags & ACK:
@@ -350,7 +350,7 @@ def _take_in_turn(
 
 
 @borrowing
-def _take_any(
+def take(
     state: State,
     data: U8,
     kept: U8,
@@ -367,10 +367,13 @@ def _take_any(
     at: Integer,
     is_copy: bool,
 ) -> None:
-    """Move a connection on by a segment, whatever it is."""
+    """Move a connection on by one segment."""
     connection = state.connections[slot]
     index = 2 * slot + side
     stream = state.streams[index]
+    if _is_in_turn(stream, seq, flags):
+        _take_in_turn(state, slot, side, seq, ack, flags, start, captured, length, ident, number, at)
+        return
     if flags & RST:
         _take_reset(state, slot, side, seq, ack, flags, number, at)
         return
@@ -408,28 +411,3 @@ def _take_any(
             _take_fin(state, slot, side, end, number, at)
         elif length == 0 and end == stream.fin and not is_copy:
             _take_repeated_flag(state, slot, side, identity, number, at)
-
-
-@borrowing
-def take(
-    state: State,
-    data: U8,
-    kept: U8,
-    slot: Integer,
-    side: Integer,
-    seq: Integer,
-    ack: Integer,
-    flags: Integer,
-    start: Integer,
-    captured: Integer,
-    length: Integer,
-    ident: Integer,
-    number: Integer,
-    at: Integer,
-    is_copy: bool,
-) -> None:
-    """Move a connection on by one segment."""
-    if _is_in_turn(state.streams[2 * slot + side], seq, flags):
-        _take_in_turn(state, slot, side, seq, ack, flags, start, captured, length, ident, number, at)
-    else:
-        _take_any(state, data, kept, slot, side, seq, ack, flags, start, captured, length, ident, number, at, is_copy)

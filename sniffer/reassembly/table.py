@@ -1,9 +1,8 @@
-"""The table of connections by their two endpoints: open addressing, with a hash that no sender can predict.
-
-An endpoint is two words of an address (``high``, ``low``) and a port; ports of both are one word.
-"""
+"""The table of connections by their two endpoints: open addressing, with a hash that no sender can predict."""
 
 from __future__ import annotations
+
+from typing import NamedTuple
 
 import numpy as np
 
@@ -12,11 +11,20 @@ from kafkascope.sniffer.columns import I64, U64
 from kafkascope.sniffer.reassembly.state import Integer, State
 
 
+class Ends(NamedTuple):
+    """The two endpoints of a connection, as uint64: of each the two halves of its address; both ports are one."""
+
+    high_0: Integer
+    low_0: Integer
+    high_1: Integer
+    low_1: Integer
+    ports: Integer
+
+
 @borrowing
-def hash_of(secret: U64, high_0: Integer, low_0: Integer, high_1: Integer, low_1: Integer, ports: Integer) -> Integer:
-    """What tells two endpoints from others, for the table."""
+def _hash(secret: U64, ends: Ends) -> Integer:
     mixed = secret[0]
-    for word in (high_0, low_0, high_1, low_1, ports):
+    for word in ends:
         mixed = (mixed ^ word) * secret[1]
         mixed ^= mixed >> np.uint64(29)
     mixed = mixed * np.uint64(0x9E3779B97F4A7C15)
@@ -29,27 +37,20 @@ def _bucket(table: I64, hashed: Integer) -> Integer:
 
 
 @borrowing
-def find(
-    state: State,
-    hashed: Integer,
-    high_0: Integer,
-    low_0: Integer,
-    high_1: Integer,
-    low_1: Integer,
-    ports: Integer,
-) -> Integer:
+def find(state: State, ends: Ends) -> Integer:
     """Slot of the connection between two endpoints; -1: there is none."""
     mask = state.table.shape[0] - 1
+    hashed = _hash(state.secret, ends)
     place = _bucket(state.table, hashed)
     while state.table[place] >= 0:
         known = state.connections[state.table[place]]
         if (
             known.hash == hashed
-            and known.ports == ports
-            and known.low_0 == low_0
-            and known.low_1 == low_1
-            and known.high_0 == high_0
-            and known.high_1 == high_1
+            and known.ports == ends.ports
+            and known.low_0 == ends.low_0
+            and known.low_1 == ends.low_1
+            and known.high_0 == ends.high_0
+            and known.high_1 == ends.high_1
         ):
             break
         place = (place + 1) & mask
@@ -86,15 +87,7 @@ def leave(state: State, slot: Integer) -> None:
 
 
 @borrowing
-def add(
-    state: State,
-    hashed: Integer,
-    high_0: Integer,
-    low_0: Integer,
-    high_1: Integer,
-    low_1: Integer,
-    ports: Integer,
-) -> Integer:
+def add(state: State, ends: Ends) -> Integer:
     """Enter two endpoints, for which there is room; return the slot of their connection, which is yet to begin."""
     totals = state.totals[0]
     slot = totals.free_slot
@@ -105,12 +98,12 @@ def add(
         totals.slots += 1
     totals.live += 1
     connection = state.connections[slot]
-    connection.high_0 = high_0
-    connection.low_0 = low_0
-    connection.high_1 = high_1
-    connection.low_1 = low_1
-    connection.ports = ports
-    connection.hash = hashed
+    connection.high_0 = ends.high_0
+    connection.low_0 = ends.low_0
+    connection.high_1 = ends.high_1
+    connection.low_1 = ends.low_1
+    connection.ports = ends.ports
+    connection.hash = _hash(state.secret, ends)
     _enter(state, slot)
     return slot
 
