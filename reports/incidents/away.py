@@ -11,12 +11,11 @@ import pyarrow.compute as pc
 from kafkascope.reports.columns.tenths import TENTH_NS, tenths
 from kafkascope.reports.columns.text import address, address_alone
 from kafkascope.reports.incidents.signs import Signs
-from kafkascope.reports.incidents.table_rows import Row
+from kafkascope.reports.incidents.table_rows import Row, silence_row
 from kafkascope.reports.incidents.who_is_who import Node
 from kafkascope.reports.vocabulary.broker_client_ids import is_of_broker
-from kafkascope.reports.vocabulary.tables import SILENCES
 from kafkascope.reports.vocabulary.thresholds import threshold
-from kafkascope.sniffer.units import MILLISECOND_NS, SECOND_NS
+from kafkascope.sniffer.units import SECOND_NS
 
 _LEADER_MOVES = frozenset({"leader_changed", "leader_lost", "leader_missing", "leader_elected"})
 
@@ -72,19 +71,13 @@ def gone_before(signs: Signs) -> list[Row]:
             continue
         if not missed(signs, where, first["opened"]) and not _sought_by_brokers(signs, where, before):
             continue
-        silence = dict.fromkeys(SILENCES.names, 0) | {
-            "host": where,
-            "since": first["opened"],
+        silence = silence_row(where, first["opened"], signs.end if heard is None else heard) | {
             "until": heard,
-            "duration_ms": ((signs.end if heard is None else heard) - first["opened"]) / MILLISECOND_NS,
-            "waiting_clients": [],
             "refused": sum(row["connect"] == "refused" for row in before),
             "unanswered": sum(row["connect"] == "unanswered" for row in before),
             "first_failed": first["opened"],
             "failed_packet": first["connection"],
             "first_packet": first["connection"],
-            "back_connection": None,
-            "back_by": None,
         }
         found.append(silence)
     return found

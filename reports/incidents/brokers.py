@@ -498,6 +498,12 @@ def _of_coordinators(signs: Signs, outage: Outage, moved: Collection[str]) -> It
         yield Effect("coordinators", text, len(told), longest)
 
 
+def _of_lost_members(signs: Signs) -> frozenset[tuple[str, int]]:
+    """Group and generation of rebalances that are told of members which their groups lost."""
+    lost = (loss.rebalance for loss, _ in signs.once(with_fates))
+    return frozenset((row["group_id"], row["to_generation"]) for row in lost)
+
+
 def _rebalanced(
     signs: Signs, outage: Outage, groups: Collection[str], from_it: Sequence[Row]
 ) -> frozenset[tuple[str, int]]:
@@ -505,8 +511,7 @@ def _rebalanced(
 
     None that is told of a member which its group lost.
     """
-    lost = (loss.rebalance for loss, _ in signs.once(with_fates))
-    of_members = {(row["group_id"], row["to_generation"]) for row in lost}
+    of_members = signs.once(_of_lost_members)
     settled = max([outage.started, *(row["at"] for row in from_it if row["event"] == "coordinator_moved")])
     until = min(outage.until(signs.end), settled + int(threshold("one_trouble") * SECOND_NS))
     return frozenset(

@@ -6,23 +6,19 @@ other brokers, and tells a controller that it is there; when its process ends, i
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from itertools import chain
 
-import pyarrow.compute as pc
-
 from kafkascope.reports.columns.text import address
 from kafkascope.reports.incidents.away import is_off
-from kafkascope.reports.incidents.followers import follower
+from kafkascope.reports.incidents.followers import asking, follower
 from kafkascope.reports.incidents.runs import in_runs
 from kafkascope.reports.incidents.signs import Signs
-from kafkascope.reports.incidents.table_rows import Row
+from kafkascope.reports.incidents.table_rows import Row, silence_row
 from kafkascope.reports.incidents.who_is_who import Node
-from kafkascope.reports.vocabulary.broker_client_ids import OF_NODES, follower_node, quorum_node
-from kafkascope.reports.vocabulary.tables import SILENCES
+from kafkascope.reports.vocabulary.broker_client_ids import follower_node
 from kafkascope.reports.vocabulary.thresholds import threshold
-from kafkascope.sniffer.units import MILLISECOND_NS, SECOND_NS
+from kafkascope.sniffer.units import SECOND_NS
 
 _AT_ONCE_NS = SECOND_NS  # connections of a process that ends; one that is started anew takes longer to open some
 
@@ -35,13 +31,9 @@ def departed(signs: Signs) -> list[tuple[str, Row]]:
     To two others at least, so that it was not one of these that went. They end with the first connection that is
     opened again: from another address, as a container has, if it leads to one of the same brokers.
     """
-    of_nodes: dict[str, dict[str, list[Row]]] = defaultdict(lambda: defaultdict(list))
-    for row in signs.connections(pc.match_substring_regex(pc.field("client_id"), OF_NODES)):
-        if node := follower_node(row["client_id"]) or quorum_node(row["client_id"]):
-            of_nodes[node][row["client"]].append(row)
     return [
         (host, silence)
-        for by_host in of_nodes.values()
+        for by_host in signs.once(asking).values()
         for host, rows in by_host.items()
         for silence in _silences(signs, rows, [*chain.from_iterable(by_host.values())])
     ]
@@ -61,23 +53,7 @@ def announced(signs: Signs) -> Iterator[tuple[str, Row]]:
         off = next((one for one in signs.events_of(node, row["at"], row["at"] + takes) if is_off(one, node)), None)
         if places and off is not None:
             host = signs.where(places[0])
-            yield host, _silence(host, off["at"], signs.end) | {"until": None}
-
-
-def _silence(host: str, since: int, until: int) -> Row:
-    """One of which nothing else is known."""
-    return dict.fromkeys(SILENCES.names, 0) | {
-        "host": host,
-        "since": since,
-        "until": until,
-        "duration_ms": (until - since) / MILLISECOND_NS,
-        "waiting_clients": [],
-        "first_packet": None,
-        "first_failed": None,
-        "failed_packet": None,
-        "back_connection": None,
-        "back_by": None,
-    }
+            yield host, silence_row(host, off["at"], signs.end) | {"until": None}
 
 
 def _silences(signs: Signs, rows: Sequence[Row], of_node: Sequence[Row]) -> Iterator[Row]:
@@ -102,7 +78,7 @@ def _silences(signs: Signs, rows: Sequence[Row], of_node: Sequence[Row]) -> Iter
         if until - last >= (_AT_ONCE_NS if back is not None else threshold("awaited") * SECOND_NS):
             leader = signs.where(address(fetched["broker"], fetched["broker_port"]))
             host = follower(signs, fetched["client"], fetched["client_id"], leader, first)
-            yield _silence(host, first, until) | {
+            yield silence_row(host, first, until) | {
                 "until": back and back["opened"],
                 "ended": len(run),
                 "reset": sum(row["how_closed"] == "rst" for row in run),

@@ -16,16 +16,14 @@ from kafkascope.reports.columns.arrow import moment
 from kafkascope.reports.columns.tenths import TENTH_NS
 from kafkascope.reports.columns.text import address
 from kafkascope.reports.incidents.signs import Life, Signs
-from kafkascope.reports.incidents.table_rows import Row
+from kafkascope.reports.incidents.table_rows import SPAN_NS, Row, silence_row
 from kafkascope.reports.incidents.who_is_who import Node
 from kafkascope.reports.vocabulary.broker_client_ids import FOLLOWERS, OF_NODES, follower_node, quorum_node
-from kafkascope.reports.vocabulary.tables import SILENCES
 from kafkascope.reports.vocabulary.thresholds import threshold
 from kafkascope.sniffer.columns import I64
-from kafkascope.sniffer.units import MILLISECOND_NS, SECOND_NS
+from kafkascope.sniffer.units import SECOND_NS
 
 _BESIDE_NS = SECOND_NS  # behind a silence: who is back reads first what came meanwhile
-_SPAN_NS = 10 * SECOND_NS  # that a row of tcp_health is of
 
 
 class _Follower(NamedTuple):
@@ -77,32 +75,34 @@ def unfetched(signs: Signs, silences: Sequence[Row]) -> list[int]:
     return longest
 
 
+def asking(signs: Signs) -> dict[str, dict[str, list[Row]]]:
+    """Connections on which brokers ask others, by node id and the address that it asks from; each by number."""
+    found: dict[str, dict[str, list[Row]]] = defaultdict(lambda: defaultdict(list))
+    for row in signs.connections(pc.match_substring_regex(pc.field("client_id"), OF_NODES)):
+        if node := follower_node(row["client_id"]) or quorum_node(row["client_id"]):
+            found[node][row["client"]].append(row)
+    return found
+
+
 def stood_still(signs: Signs) -> list[tuple[str, Row]]:
     """Silences, as the table has them, of brokers that said nothing to others for a while, though these had answered.
 
     Each with the address that it asks from. Nobody else may miss a broker that leads nothing. It goes on with a
     connection on which it fetches.
     """
-    of_nodes: dict[tuple[str, str], list[Row]] = defaultdict(list)
-    for row in signs.connections(pc.match_substring_regex(pc.field("client_id"), OF_NODES)):
-        if node := follower_node(row["client_id"]) or quorum_node(row["client_id"]):
-            of_nodes[node, row["client"]].append(row)
-    asking = {
-        row["connection"]: row
-        for rows in of_nodes.values()
+    by_host = [
+        (host, rows)
+        for _, hosts in sorted(signs.once(asking).items())
+        for host, rows in sorted(hosts.items())
         if any(follower_node(row["client_id"]) for row in rows)
-        for row in rows
-    }
+    ]
+    numbers = [row["connection"] for _, rows in by_host for row in rows]
     lives: dict[int, list[Row]] = defaultdict(list)
     columns = ("connection", "sender", "at", "sent_in", "payload_in", "timeout_retransmits")
-    where = pc.field("connection").isin(list(asking)) & pc.field("at").is_valid()
-    for row in signs.rows("tcp_health", columns, where) if asking else ():
+    where = pc.field("connection").isin(numbers) & pc.field("at").is_valid()
+    for row in signs.rows("tcp_health", columns, where) if numbers else ():
         lives[row["connection"]].append(row)
-    found = []
-    for (_, host), rows in sorted(of_nodes.items()):
-        mine = [row for row in rows if row["connection"] in asking]
-        found += [(host, silence) for silence in _silences(signs, mine, lives)]
-    return found
+    return [(host, silence) for host, rows in by_host for silence in _silences(signs, rows, lives)]
 
 
 def _silences(signs: Signs, connections: Sequence[Row], lives: Mapping[int, Sequence[Row]]) -> Iterator[Row]:
@@ -114,7 +114,7 @@ def _silences(signs: Signs, connections: Sequence[Row], lives: Mapping[int, Sequ
         last, until = int(said[place]), int(said[place + 1])
         heard = [number for number in of_number if _goes_on(lives[number], last, until, least)]
         fetches = [number for number in heard if follower_node(of_number[number]["client_id"])]
-        near = [row for number in heard for row in lives[number] if row["at"] < until and last < row["at"] + _SPAN_NS]
+        near = [row for number in heard for row in lives[number] if row["at"] < until and last < row["at"] + SPAN_NS]
         if len({of_number[number]["broker"] for number in fetches}) <= 1 or any(
             row["timeout_retransmits"] for row in near
         ):
@@ -132,18 +132,11 @@ def _silences(signs: Signs, connections: Sequence[Row], lives: Mapping[int, Sequ
             }
             for who, name in (("client", "sent_in"), ("broker", "payload_in"))
         )
-        yield dict.fromkeys(SILENCES.names, 0) | {
-            "host": follower(signs, first["client"], first["client_id"], leader, since),
-            "since": since,
-            "until": until,
-            "duration_ms": (until - since) / MILLISECOND_NS,
-            "waiting_clients": [],
+        host = follower(signs, first["client"], first["client_id"], leader, since)
+        yield silence_row(host, since, until) | {
             "asked": len(asked),
             "acknowledged": len(sent),
             "kept": len(heard),
-            "first_packet": None,
-            "first_failed": None,
-            "failed_packet": None,
             "back_connection": fetches[0],
             "back_by": "as_client",
         }
@@ -200,7 +193,7 @@ def _pauses(signs: Signs, connections: Mapping[int, _Follower], silences: Sequen
         again[row["connection"]].append(row["at"])
     errors = refused(signs)
     for one in found:
-        sent_again = any(one.since < at + _SPAN_NS and at <= one.until for at in again[one.connection])
+        sent_again = any(one.since < at + SPAN_NS and at <= one.until for at in again[one.connection])
         waits = errors.get(connections[one.connection].client_id, ())
         if not sent_again and not any(first <= one.until and one.since - SECOND_NS <= last for first, last in waits):
             yield one

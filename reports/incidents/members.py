@@ -132,14 +132,11 @@ def may_have_spoken(signs: Signs, loss: Loss) -> bool:
 
 
 def losses(signs: Signs) -> list[Loss]:
-    """Members that a broker heard nothing of for their session, but those whose coordinator had gone away.
+    """Members that a broker heard nothing of for their session; also while their group rebalanced for another reason.
 
-    Of these, those whose processes ended, or that said nothing to other brokers either.
-
-    Nor those that did nothing but join again meanwhile (`shared_groups.clusters_of_connect`): they live; nor those that
-    had said that they go. Also those
-    whose session ended while their group rebalanced for another reason: as with a process that is killed, and
-    replaced at once.
+    As with a process that is killed, and replaced at once. Not those whose coordinator had gone away, unless that does
+    not explain it (`_by_themselves`); nor those that did nothing but join again meanwhile
+    (`shared_groups.clusters_of_connect`): they live; nor those that had said that they go.
     """
     of_brokers = signs.once(outages)
     joins_on = {

@@ -17,11 +17,11 @@ from kafkascope.reports.incidents.away import gone_before, is_left_out, is_off, 
 from kafkascope.reports.incidents.blackouts import hides, hush
 from kafkascope.reports.incidents.changes import changes_made
 from kafkascope.reports.incidents.departed import announced, departed
-from kafkascope.reports.incidents.followers import stood_still, unfetched
+from kafkascope.reports.incidents.followers import asking, stood_still, unfetched
 from kafkascope.reports.incidents.incident import Weighed
 from kafkascope.reports.incidents.signs import Life, Signs
 from kafkascope.reports.incidents.slow_brokers import held_up
-from kafkascope.reports.incidents.table_rows import Row, between
+from kafkascope.reports.incidents.table_rows import SPAN_NS, Row, between
 from kafkascope.reports.incidents.vanished import Scope, Vanished, vanished
 from kafkascope.reports.incidents.who_is_who import Node, Takeover
 from kafkascope.reports.vocabulary.broker_client_ids import OF_NODES, follower_node, quorum_node
@@ -45,7 +45,6 @@ FOLLOWS_NS = 15 * SECOND_NS
 """Behind the end of another broker: until it is out of the sets of replicas in sync."""
 
 _LONGEST_PAUSE = 0.6  # of a time in which something is sent again, each time after twice as long as before
-_SPAN_NS = 10 * SECOND_NS  # that a row of tcp_health is of
 _SOON_NS = 5 * SECOND_NS  # behind the return of a broker, or a choice of leaders: clients have learned what moved
 _CHOOSE_LEADERS = ("ElectLeaders", "AlterPartitionReassignments")
 _LEFT_OUT_NS = 5 * SECOND_NS  # behind the cluster's word that it is off, or its return: nobody waits for it any more
@@ -343,10 +342,10 @@ def _stands_still(signs: Signs, stall: Outage, of_host: Sequence[Outage]) -> boo
 def _asks_on(signs: Signs, stall: Outage) -> bool:
     """Whether a broker went on to ask others as a broker does, such as its controller, all the time that one waited."""
     ended = signs.end if stall.ended is None else stall.ended
-    of_it = pc.match_substring_regex(pc.field("client_id"), OF_NODES) & (pc.field("client") == stall.address)
-    numbers = [row["connection"] for row in signs.connections(of_it)]
+    by_host = signs.once(asking).values()
+    numbers = [row["connection"] for hosts in by_host for row in hosts.get(stall.address, ())]
     where = pc.field("connection").isin(numbers) & (pc.field("sender") == "client")
-    where &= (pc.field("at") > moment(stall.started - _SPAN_NS)) & (pc.field("at") <= moment(ended))
+    where &= (pc.field("at") > moment(stall.started - SPAN_NS)) & (pc.field("at") <= moment(ended))
     rows = signs.rows("tcp_health", ("connection", "at", "payload_in"), where) if numbers else ()
     spoke = sorted({at for row in rows for at in Life(row).tenths("payload_in") if stall.started < at < ended})
     least = threshold("stall") * SECOND_NS

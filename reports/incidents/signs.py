@@ -22,10 +22,8 @@ from kafkascope.reports.columns.tenths import TENTH_NS
 from kafkascope.reports.columns.text import without_port
 from kafkascope.reports.findings.finding import OF_CLIENT
 from kafkascope.reports.incidents.group_rows import GroupRows
-from kafkascope.reports.incidents.table_rows import Row
-from kafkascope.sniffer.units import SECOND_NS
+from kafkascope.reports.incidents.table_rows import SPAN_NS, Row
 
-_SPAN_NS = 10 * SECOND_NS  # what findings and tcp_health are counted in
 REPLICA_ERRORS = frozenset({Error.NOT_ENOUGH_REPLICAS, Error.NOT_ENOUGH_REPLICAS_AFTER_APPEND})
 """Too few replicas are in sync for what a topic demands."""
 _STALE = (Error.NOT_LEADER_OR_FOLLOWER, Error.NOT_COORDINATOR)
@@ -180,7 +178,7 @@ def host_of(finding: Row) -> str:
 def _is_in(finding: Row, kinds: Collection[str], since: int, until: int) -> bool:
     """Whether a finding is of these kinds, and overlaps a time, or lies beside it."""
     begin, end = finding["since"] or 0, finding["until"] or finding["since"] or until
-    return finding["kind"] in kinds and begin <= until + _SPAN_NS and end >= since - _SPAN_NS
+    return finding["kind"] in kinds and begin <= until + SPAN_NS and end >= since - SPAN_NS
 
 
 def packet_of(finding: Row) -> int | None:

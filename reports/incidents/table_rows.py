@@ -16,8 +16,12 @@ from pyarrow import dataset as ds
 
 from kafkascope.reports.columns import scanning
 from kafkascope.reports.columns.arrow import numbered
+from kafkascope.reports.vocabulary.tables import SILENCES
+from kafkascope.sniffer.units import MILLISECOND_NS, SECOND_NS
 
 MOST_ROWS = 200_000
+SPAN_NS = 10 * SECOND_NS
+"""What findings and tcp_health are counted in."""
 Row = dict[str, Any]
 _Made = TypeVar("_Made")
 
@@ -76,3 +80,19 @@ def between(rows: Sequence[Row], since: int, until: int, name: str = "at") -> Se
     """Rows, sorted by the time of that name, from since to before until."""
     low = bisect_left(rows, since, key=lambda row: row[name])
     return rows[low : bisect_left(rows, until, low, key=lambda row: row[name])]
+
+
+def silence_row(host: str, since: int, until: int) -> Row:
+    """A row of ``silences``, of one of which nothing else is known: rules find some that the table does not have."""
+    unknown = ("first_packet", "first_failed", "failed_packet", "back_connection", "back_by")
+    return (
+        dict.fromkeys(SILENCES.names, 0)
+        | dict.fromkeys(unknown)
+        | {
+            "host": host,
+            "since": since,
+            "until": until,
+            "duration_ms": (until - since) / MILLISECOND_NS,
+            "waiting_clients": [],
+        }
+    )

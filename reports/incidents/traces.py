@@ -16,12 +16,11 @@ import pyarrow.compute as pc
 from kafkascope.reports.columns.arrow import moment
 from kafkascope.reports.incidents.runs import in_runs
 from kafkascope.reports.incidents.signs import Life, Signs
-from kafkascope.reports.incidents.table_rows import Row
+from kafkascope.reports.incidents.table_rows import SPAN_NS, Row
 from kafkascope.sniffer.units import SECOND_NS
 
 _AT_ONCE = 100  # clients that are read for together
 _NEAR_NS = 300 * SECOND_NS  # of whom times begin within this: else more rows are read than anybody wants
-_SPAN_NS = 10 * SECOND_NS  # that a row of tcp_health is of
 _SENT = ("connection", "host", "sender", "at", "sent_in", "payload_in", "timeout_retransmits")
 
 
@@ -77,7 +76,7 @@ def _read(signs: Signs, whose: Sequence[Whereabouts]) -> Iterator[Traces]:
         connections = signs.connections(theirs)
         numbers = [row["connection"] for row in connections]
         sent = pc.field("host").isin(hosts) | pc.field("connection").isin(numbers)
-        sent &= (pc.field("at") > moment(since - _SPAN_NS)) & (pc.field("at") <= moment(until))
+        sent &= (pc.field("at") > moment(since - SPAN_NS)) & (pc.field("at") <= moment(until))
         if alone or signs.fits("tcp_health", sent):
             yield from _sorted_out(whose, connections, signs.rows("tcp_health", _SENT, sent))
             return
@@ -102,5 +101,5 @@ def _sorted_out(whose: Sequence[Whereabouts], connections: Sequence[Row], sent: 
 
 
 def _overlapping(lives: Sequence[Life], since: int, until: int) -> Sequence[Life]:
-    begin = bisect_left(lives, since - _SPAN_NS + 1, key=lambda life: life.row["at"])
+    begin = bisect_left(lives, since - SPAN_NS + 1, key=lambda life: life.row["at"])
     return lives[begin : bisect_left(lives, until + 1, begin, key=lambda life: life.row["at"])]

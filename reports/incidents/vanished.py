@@ -18,11 +18,10 @@ from kafkascope.reports.columns.tenths import TENTH_NS
 from kafkascope.reports.columns.text import address, address_alone
 from kafkascope.reports.incidents.runs import in_runs
 from kafkascope.reports.incidents.signs import Life, Signs
-from kafkascope.reports.incidents.table_rows import Row
+from kafkascope.reports.incidents.table_rows import SPAN_NS, Row
 from kafkascope.reports.vocabulary.thresholds import threshold
 from kafkascope.sniffer.units import MILLISECOND_NS, SECOND_NS
 
-_SPAN_NS = 10 * SECOND_NS  # of a row of tcp_health
 ON_ITS_WAY_NS = SECOND_NS // 2
 """What was sent before packets began to vanish has come by then."""
 _UNHEARD = (
@@ -109,7 +108,7 @@ class _Said:
         hosts = pa.array({address_alone(host) for host in targets | sources}, pa.string())
         clients = pa.array(sources & {one.client for one in found}, pa.string())
         since, until = min(one.since for one in found), max(one.last for one in found)
-        begin, end = moment(since - _SPAN_NS), moment(until + int(threshold("one_trouble") * SECOND_NS))
+        begin, end = moment(since - SPAN_NS), moment(until + int(threshold("one_trouble") * SECOND_NS))
         about = pc.field("host").isin(hosts) | (pc.field("client").isin(clients) & (pc.field("sender") == "broker"))
         where = about & (pc.field("at") > begin) & (pc.field("at") <= end) & pc.field("last_payload").is_valid()
         # By who sent and who was meant: connections, with the span's begin and its tenths of a second.
@@ -143,7 +142,7 @@ class _Said:
     def times(self, source: str, target: str, since: int, until: int) -> Iterator[int]:
         """Tenths of a second behind a time, in which one sent data to the other."""
         for _, at, bits in self._bits[source][target]:
-            if at <= until and since < at + _SPAN_NS:
+            if at <= until and since < at + SPAN_NS:
                 yield from (time for time in _tenths(at, bits) if since < time <= until)
 
     def heard(self, source: str, target: str, since: int, until: int, beside: int | None = None) -> Iterator[int]:
@@ -152,7 +151,7 @@ class _Said:
         for connection, at, bits in self._bits[source][target]:
             unacked = self._unacked.get((connection, source, at), sys.maxsize)
             answers = spans.get((connection, at), 0)
-            if connection != beside and answers and at <= until and since < at + _SPAN_NS:
+            if connection != beside and answers and at <= until and since < at + SPAN_NS:
                 last = min(until, unacked - TENTH_NS, at + answers.bit_length() * TENTH_NS)
                 yield from (time for time in _tenths(at, bits) if since < time <= last)
 
@@ -168,7 +167,7 @@ class _Said:
     def packets(self, connection: int, sender: str, since: int, until: int) -> Iterator[int]:
         """Tenths of a second behind a time, in which one side of a connection sent packets."""
         for at, bits in self._sent[connection, sender]:
-            if at <= until and since < at + _SPAN_NS:
+            if at <= until and since < at + SPAN_NS:
                 yield from (time for time in _tenths(at, bits) if since < time <= until)
 
     def last_before(self, connection: int, at: int) -> int | None:
@@ -274,7 +273,7 @@ def heard_at_last(signs: Signs) -> list[Unheard]:
         ends = (
             after
             for before, after in pairwise(sorted(sent[number, "client"]))
-            if row["at"] <= after < row["at"] + _SPAN_NS and after - before >= lasted - TENTH_NS
+            if row["at"] <= after < row["at"] + SPAN_NS and after - before >= lasted - TENTH_NS
         )
         back = next((end for end in ends if any(end - lasted < at < end - lasted // 2 for at in again)), None)
         host = address_alone(row["broker"])
@@ -283,7 +282,7 @@ def heard_at_last(signs: Signs) -> list[Unheard]:
         since = back - lasted
         if any(one.since <= back and since - TENTH_NS <= one.last for one in known[number]):
             continue
-        of_it = [each for each in tries[number] if since - _SPAN_NS < each["at"] <= back]
+        of_it = [each for each in tries[number] if since - SPAN_NS < each["at"] <= back]
         found.append(
             Unheard(
                 connection=number,
