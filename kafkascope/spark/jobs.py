@@ -42,8 +42,10 @@ from kafkascope.spark.indexing import Indexing
 from kafkascope.spark.parcels import SPARK_SCHEMA
 from kafkascope.spark.prepared import prepared
 from kafkascope.spark.sessions import (
+    Scratch,
     SparkUnavailableError,
     close_session,
+    end_of_jvm,
     is_local,
     is_remote,
     open_session,
@@ -128,18 +130,27 @@ def analyze(
                 run = _Run(own_session(session), staging, options, stop, output.layout, work, progress)
                 return run.run(out), run.parts
             except Exception as error:
-                if stop.is_set() or not is_of_spark(error):
+                if stop.is_set() or (message := _message(error, scratch)) is None:
                     raise
-                text = told(error)  # now: what Spark's errors say is known to the JVM
-                if text is None:
-                    text = meaning(error) + ("" if scratch is None else f"\n(all of it: {scratch.kept_log()})")
-                raise AnalysisError(text) from None
+                raise AnalysisError(message) from None
             finally:  # before the output is removed: what still runs would write more
                 if scratch is not None:
                     close_session(session)
                     scratch.remove()
 
     return fill(output, options, produce, report=report, stop=stop)
+
+
+def _message(error: Exception, scratch: Scratch | None) -> str | None:
+    """What to say of an error of Spark's, of a JVM that has these files; None if it is none of Spark's."""
+    text = None if scratch is None else end_of_jvm(error)
+    if text is None:
+        if not is_of_spark(error):
+            return None
+        if (text := told(error)) is not None:
+            return text
+        text = meaning(error)
+    return text + ("" if scratch is None else f"\n(all of it: {scratch.kept_log()})")
 
 
 @dataclass(frozen=True, slots=True)
@@ -443,7 +454,10 @@ def _reporting(session: Any, what: str, progress: Progress | None, stop: threadi
             if stop.is_set():
                 cancel()
             elif tracker is not None and progress is not None:
-                completed, total = _tasks(tracker, group)
+                try:
+                    completed, total = _tasks(tracker, group)
+                except Exception:  # the JVM has died: the job fails, and tells of it
+                    return
                 if total:
                     progress(what, completed, total)
 
@@ -458,7 +472,8 @@ def _reporting(session: Any, what: str, progress: Progress | None, stop: threadi
         done.set()
         watcher.join()
         if context is not None:
-            context.setLocalProperty("spark.jobGroup.id", None)
+            with suppress(Exception):  # what a JVM that has died raises here would hide what the job raised
+                context.setLocalProperty("spark.jobGroup.id", None)
 
 
 def _tasks(tracker: Any, group: str) -> tuple[int, int]:

@@ -12,9 +12,11 @@ import hashlib
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import threading
+import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -46,6 +48,7 @@ _LOCAL_DEFAULTS = {
 _LONGEST_SOCKET_DIRECTORY = 60  # characters: of 104 that the path of a socket may have on macOS, Spark's names take 43
 _DRIVER_MEMORY = "2g"
 _ATTEMPTS = 4  # at a task, as Spark's default for clusters (spark.task.maxFailures)
+_HANGING_UP_S = 5.0  # that a JVM whose sockets are closed may take to be gone
 JVM_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
 # Settings of the queries made here; they are made in a session of their own, which leaves the user's as it is.
@@ -176,18 +179,22 @@ def _start(master: str | None, settings: Mapping[str, str]) -> tuple[Any, Scratc
         java = find_java()
         scratch = Scratch()
         gateway = _start_jvm(java, scratch, master, settings)
-    conf = _configuration(gateway, scratch, master, settings)
-    # Python of the executors: on this machine the one that runs, elsewhere what the configuration names.
-    python = conf.get("spark.pyspark.python") or (sys.executable if _is_local_master(conf) else None)
-    if python:
-        os.environ.setdefault("PYSPARK_PYTHON", python)
+    conf: Any = None
     try:
+        conf = _configuration(gateway, scratch, master, settings)
+        # Python of the executors: on this machine the one that runs, elsewhere what the configuration names.
+        python = conf.get("spark.pyspark.python") or (sys.executable if _is_local_master(conf) else None)
+        if python:
+            os.environ.setdefault("PYSPARK_PYTHON", python)
         context = SparkContext(conf=conf, gateway=gateway)
         # It would print that a JVM that has ended has hung up; who waits for the JVM hears of that otherwise.
         context._accumulatorServer.handle_error = lambda *_: None
         return SparkSession(context), scratch  # which needs a context that no master has turned away meanwhile
     except Exception as error:
-        message = f"Spark did not start on {conf.get('spark.master')}: {reason(error)}"
+        message = None if scratch is None else _end_of(gateway, error)
+        if message is None:
+            on = "" if conf is None else f" on {conf.get('spark.master')}"
+            message = f"Spark did not start{on}: {reason(error)}"
         if "stopped SparkContext" in message:  # as one is whose master has not answered for a minute
             message += " Look whether a master answers there (its address, its log)."
         if scratch is None:
@@ -305,11 +312,38 @@ def close_session(session: Any) -> None:
 
     context, gateway = session.sparkContext, SparkContext._gateway
     accumulators, context._accumulatorServer = context._accumulatorServer, None
-    with suppress(Exception):  # a JVM that died cannot stop anything
+    with suppress(Exception), warnings.catch_warnings():  # a JVM that died cannot stop anything
+        warnings.filterwarnings("ignore", "Unable to cleanly shutdown")
         session.stop()
     # pyspark would wait for its server of accumulators, which looks once a second whether it is to end.
     threading.Thread(target=_end_server, args=[accumulators], daemon=True).start()
     _end_jvm(gateway)
+
+
+def end_of_jvm(error: Exception) -> str | None:
+    """What to say of the JVM that was started here if it has ended, which this error may be a sign of; else None."""
+    from pyspark import SparkContext
+
+    return _end_of(SparkContext._gateway, error)
+
+
+def _end_of(gateway: Any, error: Exception) -> str | None:
+    from py4j.protocol import Py4JError, Py4JJavaError
+
+    # Of its own errors a JVM tells while it lives.
+    if isinstance(error, Py4JJavaError) or not isinstance(error, ConnectionError | Py4JError):
+        return None
+    try:
+        status = gateway.proc.wait(_HANGING_UP_S)
+    except subprocess.TimeoutExpired:
+        return None
+    if status == -signal.SIGKILL:
+        return (
+            "Spark's JVM was killed, most often by a system without free memory; let fewer tasks run at once"
+            " (--master local[1]), or smaller ones (--partitions)"
+        )
+    how = f"{signal.Signals(-status).name} ended it" if status < 0 else f"it exited with status {status}"
+    return f"Spark's JVM has gone: {how}"
 
 
 def _end_server(server: Any) -> None:

@@ -118,14 +118,14 @@ def test_a_signal_that_is_ignored_stays_so() -> None:
         signal.signal(signal.SIGINT, before)
 
 
-def of_session(leader: int) -> list[str]:
-    """Command lines of the processes of a session that still run."""
-    found = []
+def of_session(leader: int) -> dict[int, str]:
+    """Command lines of the processes of a session that still run, by their numbers."""
+    found = {}
     for entry in Path("/proc").iterdir():
         try:
             state, _, _, session = (entry / "stat").read_text().rpartition(")")[2].split()[:4]
             if entry.name.isdigit() and int(session) == leader and state != "Z":
-                found.append((entry / "cmdline").read_text().replace("\0", " "))
+                found[int(entry.name)] = (entry / "cmdline").read_text().replace("\0", " ")
         except OSError:
             continue
     return found
@@ -192,9 +192,26 @@ def test_analyze_that_gets_a_signal_leaves_nothing(
     assert shown == ""
     stopping = f"kafkascope: {number.name}: stopping, and leaving {out} as it was; once more ends it at once"
     assert told(said) == [stopping]
-    assert of_session(process.pid) == []
+    assert of_session(process.pid) == {}
     assert not out.exists()
     assert list(temporary.iterdir()) == []
+
+
+def test_of_a_jvm_that_is_killed_one_hears_so_and_nothing_else(tmp_path: Path, temporary: Path) -> None:
+    out = tmp_path / "out"
+    process = analyze(out, temporary)
+    wait_for(process, out, ".staging-*/tables/*/*.parquet")
+    (jvm,) = [number for number, line in of_session(process.pid).items() if "SparkSubmit" in line]
+    os.kill(jvm, signal.SIGKILL)
+    shown, said = process.communicate()
+    assert process.returncode == 1
+    assert shown == ""
+    line, where = told(said)
+    assert line.startswith("kafkascope: Spark's JVM was killed, most often by a system without free memory; ")
+    (log,) = temporary.iterdir()
+    assert where == f"(all of it: {log})"
+    assert of_session(process.pid) == {}
+    assert not out.exists()
 
 
 @pytest.mark.deep
