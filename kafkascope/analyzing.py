@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
@@ -68,7 +67,6 @@ def run(
         return in_process.analyze(captures, out, options=options, stop=stop, **asdict(writing))
 
     def say(signal: str) -> None:
-        logging.disable()  # py4j tells the root logger of a JVM that got the signal too
         remark(f"{signal}: stopping, and leaving {told(out)} as it was; once more ends it at once")
 
     try:
@@ -85,8 +83,6 @@ def run(
     except OutputError as error:
         remark(str(error))
         return WRONG_USE
-    finally:
-        logging.disable(logging.NOTSET)
     _print(analysis, remark)
     if spark == SparkOptions() and _are_small(captures):
         remark("so small a capture is through sooner with --in-process: the same, without Spark")

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import atexit
 import hashlib
+import logging
 import os
 import re
 import shutil
@@ -179,6 +180,7 @@ def _start(master: str | None, settings: Mapping[str, str]) -> tuple[Any, Scratc
         java = find_java()
         scratch = Scratch()
         gateway = _start_jvm(java, scratch, master, settings)
+        logging.root.addFilter(_is_not_of_py4j)
     conf: Any = None
     try:
         conf = _configuration(gateway, scratch, master, settings)
@@ -327,6 +329,11 @@ def end_of_jvm(error: Exception) -> str | None:
     return _end_of(SparkContext._gateway, error)
 
 
+def _is_not_of_py4j(record: logging.LogRecord) -> bool:
+    """A filter for the root logger, which py4j tells of each call that a JVM that has gone does not answer."""
+    return Path(record.pathname).parent.name != "py4j"
+
+
 def _end_of(gateway: Any, error: Exception) -> str | None:
     from py4j.protocol import Py4JError, Py4JJavaError
 
@@ -358,6 +365,7 @@ def _end_jvm(gateway: Any) -> None:
         gateway.shutdown()
     gateway.proc.stdin.close()
     gateway.proc.wait()
+    logging.root.removeFilter(_is_not_of_py4j)
     SparkContext._gateway = SparkContext._jvm = None
 
 
