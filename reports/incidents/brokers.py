@@ -431,8 +431,8 @@ def _cost(signs: Signs, outage: Outage) -> _Cost:
         effects.append(Effect("rebalances", counted(len(rebalances), "rebalance"), len(rebalances)))
     if outage.stands_still:
         effects += _out_of_sync(signs, outage)
-    if not effects or outage.by_its_own:
-        effects += _held_up(signs, outage)
+    if outage.gone or outage.by_its_own or not effects:
+        effects += _held_up(signs, outage, is_all=not effects)
     if not effects and (failed := silence["refused"] + silence["unanswered"]):  # nobody else took its place
         effects.append(
             Effect("connects", f"{counted(failed, 'connect')} to it failed in {duration(waited)}", failed, waited)
@@ -455,11 +455,15 @@ def _out_of_sync(signs: Signs, stall: Outage) -> Iterator[Effect]:
         yield Effect("replicas", text, len(out_of_sync))
 
 
-def _held_up(signs: Signs, outage: Outage) -> tuple[Effect, ...]:
-    """Writes that waited for a broker as for a replica, if any of them waited for long."""
+def _held_up(signs: Signs, outage: Outage, *, is_all: bool) -> tuple[Effect, ...]:
+    """Writes at other brokers that waited for one as for a replica, if any of them waited for long.
+
+    Of one that is gone those that waited so long that they are an incident of their own count if they are all it cost.
+    """
     until = waited_for_until(signs, outage) or outage.started + FOLLOWS_NS
-    writes = slow_brokers.held_up(signs, outage.started, min(until, signs.end))
-    return slow_brokers.of_writes(writes) if writes.longest >= threshold("long_answer") else ()
+    writes = slow_brokers.held_up(signs, outage.started, min(until, signs.end), but=outage.host)
+    told_apart = outage.gone and not is_all and writes.longest >= threshold("replicas_late") * 1000
+    return slow_brokers.of_writes(writes) if writes.longest >= threshold("long_answer") and not told_apart else ()
 
 
 def _moved_from(signs: Signs, outage: Outage, since: int, until: int) -> list[Row]:

@@ -186,9 +186,11 @@ class _Tallies:
             return _sum(by_span[at] for at in run if at in by_span and by_span[at].is_slow)
         return _sum(tally for at, tally in by_span.items() if at not in run)
 
-    def held_up(self, run: range) -> Tally:
-        """Writes in a time that had to wait for replicas, on all brokers."""
-        replicated = [by_span for (work, _), by_span in self.by_span.items() if work == Work.REPLICATED]
+    def held_up(self, run: range, but: str | None = None) -> Tally:
+        """Writes in a time that had to wait for replicas, on all brokers but one."""
+        replicated = [
+            by_span for (work, host), by_span in self.by_span.items() if work == Work.REPLICATED and host != but
+        ]
         return _sum(by_span[at] for by_span in replicated for at in run if at in by_span)
 
 
@@ -204,12 +206,15 @@ def slow_times(signs: Signs) -> list[SlowTime]:
     return sorted(found, key=lambda one: (one.since, one.host or ""))
 
 
-def held_up(signs: Signs, since: int, until: int) -> Tally:
-    """Writes in a time, and beside it, for they are counted in spans, that had to wait for replicas; on all brokers."""
+def held_up(signs: Signs, since: int, until: int, but: str | None = None) -> Tally:
+    """Writes in a time, and beside it, for they are counted in spans, that had to wait for replicas.
+
+    On all brokers but one, whose host is as `Signs.where` has it.
+    """
     tallies = signs.once(_tallies)
-    return (
-        tallies.held_up(range(since - since % tallies.width, until + 1, tallies.width)) if tallies.by_span else Tally()
-    )
+    if not tallies.by_span:
+        return Tally()
+    return tallies.held_up(range(since - since % tallies.width, until + 1, tallies.width), but)
 
 
 def of_writes(tally: Tally) -> tuple[Effect, ...]:

@@ -324,3 +324,19 @@ def test_tables_are_not_read_more_often_for_more_slow_brokers(monkeypatch: pytes
         assert begun == {host: 11 + n / 100 for n, host in enumerate(hosts)}
         often.append(read.count(table))
     assert often[0] == often[1] > 0
+
+
+@pytest.mark.parametrize("moved", [[], [event("leader_changed", 16, before="2", after="1", count=4)]])
+@pytest.mark.parametrize(("took", "told", "alone"), [(900, 0, 0), (5_000, 12, 12), (14_000, 0, 12)])
+def test_what_it_cost_that_a_broker_went_away_are_writes_at_others_too(
+    moved: list[Row], took: int, told: int, alone: int
+) -> None:
+    """Those that waited for very long are an incident of their own, if it cost something else too."""
+    rows = [*writes(10, {2: 8, took: 12}, acks=-1), *writes(10, {took: 5}, acks=-1, broker=f"{B2}:9092")]
+    gone = silence(B2, 10, 250, ended=3, ended_clients=3, refused=4)
+    (one,) = [
+        one
+        for one in found(latency=rows, cluster_events=[*BROKERS, *moved], silences=[gone])
+        if one.kind == "broker_down"
+    ]
+    assert sum(effect.count or 0 for effect in one.effects if effect.what == "writes") == (told if moved else alone)
