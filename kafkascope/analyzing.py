@@ -15,7 +15,7 @@ from kafkascope import in_process
 from kafkascope.decoders.characters import safe_text
 from kafkascope.engine import EngineOptions
 from kafkascope.interrupts import Interrupted, stoppable
-from kafkascope.out.output import OutputError
+from kafkascope.out.errors import OutputError
 from kafkascope.out.pipeline import Analysis, AnalysisError
 from kafkascope.program import INCOMPLETE, WRONG_USE, Remark
 from kafkascope.progress import ProgressBar

@@ -28,7 +28,7 @@ from kafkascope.engine import ALL_TABLES, WITHOUT_RECORDS, EngineOptions
 from kafkascope.figures import Answer
 from kafkascope.filters.sieve import Filter, without
 from kafkascope.one_exchange import DecodedExchange
-from kafkascope.out.output import OutputError
+from kafkascope.out.errors import OutputError
 from kafkascope.out.stored import Stored, is_analysis, stored
 from kafkascope.reading import Reading
 from kafkascope.reports.answers.capture_points import clock_row

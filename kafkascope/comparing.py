@@ -14,7 +14,7 @@ import pyarrow as pa
 from kafkascope.answering import Answering
 from kafkascope.capture import read
 from kafkascope.dataframes import to_frame
-from kafkascope.out.output import OutputError
+from kafkascope.out.errors import OutputError
 from kafkascope.out.stored import open_text
 from kafkascope.program import INCOMPLETE, Remark
 from kafkascope.reports.answers.changes import NEEDED, Change, Side, changes

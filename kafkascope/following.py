@@ -20,7 +20,9 @@ from dataclasses import replace
 from kafkascope.engine import Engine, EngineOptions, Tables
 from kafkascope.in_process import InThisProcess
 from kafkascope.interrupts import Interrupted, stoppable
-from kafkascope.out.output import PLAIN, Layout, Output, OutputError, Part
+from kafkascope.out.errors import OutputError
+from kafkascope.out.output import PLAIN, Layout, Output
+from kafkascope.out.parts import Part
 from kafkascope.out.pipeline import Analysis, AnalysisError, Written, check, fill
 from kafkascope.out.renewal import Hold, IssuesOfRuns, KeptRows, line
 from kafkascope.program import INCOMPLETE, WRONG_USE, Remark

@@ -11,7 +11,9 @@ from dataclasses import replace
 import pyarrow as pa
 
 from kafkascope.engine import ALL_TABLES, EngineOptions
-from kafkascope.out.output import WITH_SECRETS, Layout, Output, Part, PartWriter, stored
+from kafkascope.out.output import Layout, Output
+from kafkascope.out.parquet import WITH_SECRETS
+from kafkascope.out.parts import Part, PartWriter, stored
 from kafkascope.out.pipeline import Analysis, Piece, Pipeline, Rewriting, Written, check, fill
 from kafkascope.reading import Reading
 from kafkascope.reports.answers.capture_points import clock_row

@@ -16,7 +16,8 @@ from kafkascope import in_process
 from kafkascope.decoders.limits import DEFAULT, Limits
 from kafkascope.engine import EngineOptions
 from kafkascope.interrupts import Interrupted, stoppable
-from kafkascope.out.output import REPORT, OutputError
+from kafkascope.out.errors import OutputError
+from kafkascope.out.names import REPORT
 from kafkascope.out.pipeline import AnalysisError
 from kafkascope.out.stored import Stored, open_text, report_place, stored
 from kafkascope.program import INCOMPLETE, WRONG_USE, Remark

@@ -17,7 +17,9 @@ from dataclasses import dataclass
 
 from kafkascope.engine import EngineOptions, Tables
 from kafkascope.in_process import InThisProcess
-from kafkascope.out.output import Output, OutputError, Part, WriteError
+from kafkascope.out.errors import OutputError, WriteError
+from kafkascope.out.output import Output
+from kafkascope.out.parts import Part
 from kafkascope.out.pipeline import Analysis, AnalysisError, Written, fill
 from kafkascope.out.renewal import Hold, IssuesOfRuns, KeptRows, line
 from kafkascope.program import Remark

@@ -147,7 +147,7 @@ def _make_tables(out: str, files: Sequence[str], of_engine: EngineOptions, remar
     """Put the tables of files into OUT, beside what is there."""
     from kafkascope import in_process
     from kafkascope.interrupts import Interrupted, stoppable
-    from kafkascope.out.output import OutputError
+    from kafkascope.out.errors import OutputError
     from kafkascope.out.pipeline import AnalysisError
     from kafkascope.out.renewal import line
 
@@ -289,7 +289,7 @@ def _check_tables(out: str, whom: str) -> None:
     if not os.access(place, os.W_OK | os.X_OK):
         raise WrongUse(f"--tables: {whom} may not write to {place}; --user NAME says who is to listen")
     from kafkascope import rolling
-    from kafkascope.out.output import OutputError
+    from kafkascope.out.errors import OutputError
 
     try:
         rolling.check(out)

@@ -22,13 +22,12 @@ from kafkascope.engine import EngineOptions
 from kafkascope.filters.no_match import NoMatch
 from kafkascope.filters.sieve import MOST_OF_TASK, Filter, without
 from kafkascope.out import hours
-from kafkascope.out.output import (
-    WITH_SECRETS,
-    Layout,
-    Output,
+from kafkascope.out.errors import WriteError
+from kafkascope.out.output import Layout, Output
+from kafkascope.out.parquet import WITH_SECRETS
+from kafkascope.out.parts import (
     Part,
     PartWriter,
-    WriteError,
     datasets_of,
     move_to_null,
     resolve_part,

@@ -14,17 +14,11 @@ from dataclasses import replace
 
 from kafkascope.decoders.characters import safe_text
 from kafkascope.engine import EngineOptions, Tables
-from kafkascope.out.output import (
-    WATCHED,
-    WITH_SECRETS,
-    OutputError,
-    Part,
-    PartWriter,
-    link_part,
-    new_run,
-    staging_of,
-)
+from kafkascope.out.errors import OutputError
+from kafkascope.out.names import WATCHED, new_run
 from kafkascope.out.ownership import HeldError, lock, this_run, unlock
+from kafkascope.out.parquet import WITH_SECRETS
+from kafkascope.out.parts import Part, PartWriter, link_part, staging_of
 from kafkascope.out.pipeline import Analysis
 from kafkascope.reports.columns.text import counted
 from kafkascope.reports.measures.summary import Summary

@@ -14,7 +14,8 @@ import pyarrow as pa
 from pyarrow import dataset as ds
 from pyarrow import fs
 
-from kafkascope.out.output import REPORT, SUMMARY, TABLES, OutputError, run_of_part
+from kafkascope.out.errors import OutputError
+from kafkascope.out.names import REPORT, SUMMARY, TABLES, run_of_part
 from kafkascope.reports.vocabulary.tables import ALL_SCHEMAS
 from kafkascope.sniffer.sources.places import below, locate, told
 

@@ -22,7 +22,7 @@ from kafkascope.engine import EngineOptions
 from kafkascope.filters.expressions import columns
 from kafkascope.filters.fields import ENDS
 from kafkascope.filters.of_captures import END_COLUMNS, passing_of, with_ends
-from kafkascope.out.output import TABLES
+from kafkascope.out.names import TABLES
 from kafkascope.out.pipeline import Analysis
 from kafkascope.out.stored import datasets
 from kafkascope.reports.columns.arrow import without_times

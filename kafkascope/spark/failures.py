@@ -6,7 +6,7 @@ import errno
 import os
 import re
 
-from kafkascope.out.output import WriteError
+from kafkascope.out.errors import WriteError
 from kafkascope.sniffer.sources.errors import SourceError
 
 # What tasks raise, as Spark tells it: what they say is a message for people.

@@ -22,7 +22,9 @@ from pyarrow import fs
 from pyspark import TaskContext
 
 from kafkascope.engine import EngineOptions
-from kafkascope.out.output import HANDED_ON, PartWriter, part_name, run_of, writing
+from kafkascope.out.errors import writing
+from kafkascope.out.names import HANDED_ON, part_name, run_of
+from kafkascope.out.parts import PartWriter
 from kafkascope.out.pipeline import Written
 from kafkascope.reports.rows.records_apart import record_tables
 from kafkascope.sniffer.sources.places import above, locate

@@ -20,7 +20,8 @@ from typing import Any
 import pyarrow as pa
 
 from kafkascope.engine import ALL_TABLES, EngineOptions
-from kafkascope.out.output import Layout, Output, Part
+from kafkascope.out.output import Layout, Output
+from kafkascope.out.parts import Part
 from kafkascope.out.pipeline import Analysis, AnalysisError, Piece, Pipeline, Progress, Rewriting, Written, check, fill
 from kafkascope.reports.answers.capture_points import clock_issues, clock_row
 from kafkascope.reports.measures.summary import Summary, capture_name

@@ -24,7 +24,7 @@ import numpy as np
 import pyarrow as pa
 
 from kafkascope.decoders.kernels import kernel
-from kafkascope.out.output import writing
+from kafkascope.out.errors import writing
 from kafkascope.sniffer.columns import I64, NO_TIME, U8, Segments
 from kafkascope.sniffer.issues import Issue
 from kafkascope.sniffer.spreading import partition_of

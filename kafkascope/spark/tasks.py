@@ -19,7 +19,8 @@ import numpy as np
 import pyarrow as pa
 
 from kafkascope.engine import ALL_TABLES, Engine, EngineOptions
-from kafkascope.out.output import WITH_SECRETS, PartWriter
+from kafkascope.out.parquet import WITH_SECRETS
+from kafkascope.out.parts import PartWriter
 from kafkascope.out.pipeline import Written
 from kafkascope.rehearsal import Rehearsal
 from kafkascope.reports.rows.records_apart import FIELDS_WITH_RECORDS

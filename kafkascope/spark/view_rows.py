@@ -1,6 +1,6 @@
 """Rows of views through Spark's shuffle: what runs in the tasks of the job that understands them.
 
-The tasks that decode leave the rows beside the tables (`output.PartWriter`). Here they are read again, with the names
+The tasks that decode leave the rows beside the tables (`parts.PartWriter`). Here they are read again, with the names
 of topics that the whole capture knows, and travel in parcels: the rows of one view and one partition out of a row
 group, as an Arrow stream. All rows of a key meet in one partition, where the view makes tables of them.
 """
@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 from pyspark import TaskContext
 
-from kafkascope.out.output import Part, PartWriter, stored
+from kafkascope.out.parts import Part, PartWriter, stored
 from kafkascope.reports.columns.topics import TopicNames
 from kafkascope.reports.columns.views import Known, partition_of
 from kafkascope.reports.measures.summary import Summary

@@ -22,7 +22,7 @@ import pytest
 import kafkascope
 from kafkascope import in_process
 from kafkascope.capture import Capture
-from kafkascope.out.output import OutputError
+from kafkascope.out.errors import OutputError
 from kafkascope.reports.columns.faults import RAISE_FAULTS
 from kafkascope.reports.incidents import rules, table_rows
 from kafkascope.reports.incidents.incident import Incident

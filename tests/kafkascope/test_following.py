@@ -24,7 +24,9 @@ from kafkascope.engine import ALL_TABLES, Engine, EngineOptions, Tables
 from kafkascope.filters.sieve import Filter
 from kafkascope.following import BETWEEN_RENEWALS_S, Watch
 from kafkascope.out import output
-from kafkascope.out.output import Layout, OutputError, run_of_part
+from kafkascope.out.errors import OutputError
+from kafkascope.out.names import run_of_part
+from kafkascope.out.output import Layout
 from kafkascope.out.stored import stored
 from kafkascope.reports.vocabulary.tables import ALL_SCHEMAS, OF_EXCHANGES
 from kafkascope.rotation import QUIET_S

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from kafkascope import in_process
-from kafkascope.out import output, stored
+from kafkascope.out import output, parts, stored
 from kafkascope.out.pipeline import AnalysisError, StoppedError
 from kafkascope.reading import Reading
 from kafkascope.sniffer.sources import SourceError
@@ -51,7 +51,7 @@ def test_it_says_where_it_wrote_without_keys(
     def located(place: str) -> tuple[Any, str]:
         return locate(place.replace("s3://KEY:SECRET@bucket", str(tmp_path)))
 
-    for module in (output, stored):
+    for module in (output, parts, stored):
         monkeypatch.setattr(module, "locate", located)
     done = command("kafkascope", *asked.split(), "s3://KEY:SECRET@bucket/out", str(JOINS))
     assert done.returncode == 0
@@ -150,7 +150,7 @@ def test_a_file_that_cannot_be_read_is_told_beside_the_others(command: Command, 
 
 
 def test_rows_come_to_disk_while_it_reads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(output, "_ROW_GROUP_BYTES", 1)
+    monkeypatch.setattr(parts, "_ROW_GROUP_BYTES", 1)
     batches = Reading.batches
     sizes: list[int] = []
 

@@ -13,7 +13,9 @@ import pytest
 from pyarrow import fs
 
 import kafkascope
-from kafkascope.out.output import Output, OutputError, PartWriter
+from kafkascope.out.errors import OutputError
+from kafkascope.out.output import Output
+from kafkascope.out.parts import PartWriter
 from kafkascope.out.stored import stored
 from kafkascope.spark import SparkUnavailableError
 from tests.kafkascope.conftest import Command

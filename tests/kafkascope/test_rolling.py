@@ -16,7 +16,8 @@ from kafkascope import in_process, rolling
 from kafkascope.decoders.limits import DEFAULT, Limits
 from kafkascope.engine import EngineOptions
 from kafkascope.out import pipeline
-from kafkascope.out.output import OutputError, run_of_part
+from kafkascope.out.errors import OutputError
+from kafkascope.out.names import run_of_part
 from kafkascope.reading import Listening
 from kafkascope.reports.vocabulary.tables import SCHEMAS
 from kafkascope.rolling import Rolling, renewals

@@ -34,7 +34,8 @@ import kafkascope
 from kafkascope import in_process
 from kafkascope.decoders import apis
 from kafkascope.engine import EngineOptions
-from kafkascope.out.output import WriteError, written
+from kafkascope.out.errors import WriteError
+from kafkascope.out.parquet import written
 from kafkascope.out.pipeline import AnalysisError, StoppedError
 from kafkascope.out.stored import stored
 from kafkascope.rehearsal import Rehearsal

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafkascope.out.output import Output, PartWriter
+from kafkascope.out.output import Output
+from kafkascope.out.parts import PartWriter
 from kafkascope.reports.columns.views import partition_of
 from kafkascope.reports.vocabulary.tables import GROUP_ROWS
 from kafkascope.spark import view_rows
@@ -39,7 +40,7 @@ def test_many_keys_spread() -> None:
 
 
 def test_parcels_bring_every_row_to_the_partition_of_its_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kafkascope.out.output._ROW_GROUP_BYTES", 1)
+    monkeypatch.setattr("kafkascope.out.parts._ROW_GROUP_BYTES", 1)
     staging = Output(str(tmp_path / "out"), overwrite=False).begin([NAME])
     writer = PartWriter(staging, 0)
     written = [messages([f"g{i}", "all"]) for i in range(20)]

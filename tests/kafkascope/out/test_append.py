@@ -16,7 +16,8 @@ import pytest
 from kafkascope import in_process
 from kafkascope.decoders.limits import Limits
 from kafkascope.engine import EngineOptions
-from kafkascope.out.output import Layout, Output, OutputError
+from kafkascope.out.errors import OutputError
+from kafkascope.out.output import Layout, Output
 from kafkascope.out.stored import Stored, stored
 from kafkascope.reports.vocabulary.tables import ALL_SCHEMAS
 from kafkascope.sniffer.session import SessionOptions

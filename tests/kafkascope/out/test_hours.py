@@ -15,7 +15,8 @@ from pyarrow import dataset as ds
 
 from kafkascope import in_process
 from kafkascope.out import hours
-from kafkascope.out.output import Layout, Output, PartWriter
+from kafkascope.out.output import Layout, Output
+from kafkascope.out.parts import PartWriter
 from kafkascope.out.pipeline import Analysis, sort_by_hour
 from kafkascope.out.stored import stored
 from kafkascope.reports.vocabulary.tables import ALL_SCHEMAS, BATCHES, TIME

@@ -22,17 +22,10 @@ import pytest
 from pyarrow import dataset as ds
 
 import kafkascope
-from kafkascope.out.output import (
-    WITH_SECRETS,
-    Output,
-    OutputError,
-    Part,
-    PartWriter,
-    WriteError,
-    datasets_of,
-    resolve_part,
-    written,
-)
+from kafkascope.out.errors import OutputError, WriteError
+from kafkascope.out.output import Output
+from kafkascope.out.parquet import WITH_SECRETS, written
+from kafkascope.out.parts import Part, PartWriter, datasets_of, resolve_part
 from kafkascope.out.pipeline import AnalysisError
 from kafkascope.reports.vocabulary.tables import INCIDENTS, SCHEMAS
 from tests.paths import PCAPS
@@ -363,7 +356,7 @@ def test_a_file_is_no_output_directory_and_an_empty_directory_is_one(tmp_path: P
 
 
 def test_objects_move_one_by_one_where_directories_cannot(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kafkascope.out.output._RENAMES_DIRECTORIES", frozenset())
+    monkeypatch.setattr("kafkascope.out.parts._RENAMES_DIRECTORIES", frozenset())
     output = Output(f"file://{tmp_path}/out", overwrite=True)
     for name in NAMES:  # an object store has no directories to make
         (tmp_path / "out" / "tables" / name).mkdir(parents=True)
@@ -373,7 +366,7 @@ def test_objects_move_one_by_one_where_directories_cannot(tmp_path: Path, monkey
 
 
 def test_row_groups_are_flushed_as_they_fill(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kafkascope.out.output._ROW_GROUP_BYTES", 1000)
+    monkeypatch.setattr("kafkascope.out.parts._ROW_GROUP_BYTES", 1000)
     output = Output(str(tmp_path / "out"), overwrite=False)
     writer = PartWriter(output.begin(NAMES), 0)
     for first in range(0, 200, 10):
@@ -387,7 +380,7 @@ def test_row_groups_are_flushed_as_they_fill(tmp_path: Path, monkeypatch: pytest
 
 
 def test_a_failed_task_removes_its_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kafkascope.out.output._ROW_GROUP_BYTES", 1)
+    monkeypatch.setattr("kafkascope.out.parts._ROW_GROUP_BYTES", 1)
     output = Output(str(tmp_path / "out"), overwrite=False)
     writer = PartWriter(output.begin(NAMES), 0)
     writer.write({"issues": issues_table(10)})
