@@ -292,11 +292,8 @@ class _FactReader:
             again = generation >= 0 and self._joined.get(member) == generation
             self._joined[member] = generation
             self._said(member, message, at, may_wait=True, prolongs=not again)
-            if message.answered is not None and not error and not again:  # it begins anew when that is formed
-                words = self.facts.words[member]
-                words.times.append(message.answered)
-                words.packets.append(message.response_packet or 0)
-                words.heard.append(message.answered)
+            if not error and not again:
+                self._answered_at_last(member, message)
 
     def sync(self, message: Message, at: int) -> None:
         request = message.request
@@ -316,6 +313,8 @@ class _FactReader:
             self._synced[sync.member_id] = sync.generation
         instance = text(request.get("groupInstanceId"))
         self._spoke(message, at, sync.member_id, sync.generation, instance, prolongs=not again)
+        if sync.member_id and not sync.error and not again:
+            self._answered_at_last(sync.member_id, message)
 
     def heartbeat(self, message: Message, at: int) -> None:
         if not message.request_text:
@@ -387,6 +386,14 @@ class _FactReader:
         if generation >= 0 and (member, generation) not in self._named and message.error not in FENCED | NOT_HERE:
             self._named.add((member, generation))
             self.facts.named.append(Seen(at, generation, member, message))
+
+    def _answered_at_last(self, member: str, message: Message) -> None:
+        """Brokers wait for who waits for them, and its session begins anew as they answer (propagateAssignment)."""
+        if message.answered is not None:
+            words = self.facts.words[member]
+            words.times.append(message.answered)
+            words.packets.append(message.response_packet or 0)
+            words.heard.append(message.answered)
 
     def _said(self, member: str, message: Message, at: int, *, may_wait: bool, prolongs: bool) -> None:
         """A word of a member.

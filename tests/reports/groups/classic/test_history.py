@@ -286,7 +286,7 @@ def test_a_static_member_is_silent_until_another_process_comes_in_its_place() ->
     said.join(18_020, "b~2", new=True, instance="two", generation=3, leader="a~1", took=500)
     history, _ = history_of(said)
     silence = [(each.member_id, each.detail) for each in history.events if each.event == "silence_begun"]
-    assert silence == [("b~1", "15.010 s; its session timeout is 10000 ms")]
+    assert silence == [("b~1", "15.009 s; its session timeout is 10000 ms")]
 
 
 def test_silent_member_is_dropped_when_its_session_ends() -> None:

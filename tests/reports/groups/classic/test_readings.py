@@ -138,6 +138,21 @@ def test_a_member_that_was_expelled_and_joins_anew_had_lost_its_session() -> Non
     assert [each.trigger for each in found.contributing] == ["member_joined"]
 
 
+def test_a_session_begins_as_a_member_gets_its_assignment() -> None:
+    said = Conversation()
+    for member in SHARES:
+        members: Members | None = {each: {} for each in SHARES} if member == "a~1" else None
+        said.join(0, member, generation=1, leader="a~1", members=members, took=10)
+    said.sync(20, "b~1", 1, SHARES["b~1"], took=8_000)  # what the leader takes; then nothing more comes of it
+    said.sync(8_019, "a~1", 1, SHARES["a~1"], SHARES)
+    said.heartbeat(17_990, "a~1", 1)
+    said.heartbeat(18_025, "a~1", 1, "REBALANCE_IN_PROGRESS")
+    said.join(18_030, "a~1", generation=2, leader="a~1", members={"a~1": {}}, took=10)
+    found = second_generation(said)
+    assert (found.trigger, found.trigger_client_id, found.certainty) == ("session_timeout", "b", Certainty.LIKELY)
+    assert found.started == START + 18_020 * MS
+
+
 @pytest.mark.parametrize(("early", "trigger"), [(2_000, "session_timeout"), (2_000.5, "member_joined")])
 def test_a_member_that_was_expelled_before_its_session_ended_was_taken_out_by_somebody(
     early: float, trigger: str

@@ -74,4 +74,4 @@ def test_what_a_member_of_the_classic_group_did_not_say_is_told_of_that() -> Non
     talk.again(15_000, 2, {"a~1": {"t": [0, 1, 2, 3]}})
     talk.beat(20_000, "c", 0, 3, given=[])
     found = silences(by_protocol(talk.log()))
-    assert [each[:3] for each in found] == [(3100, "silence_begun", "b~1")]
+    assert [each[:3] for each in found] == [(3101, "silence_begun", "b~1")]
