@@ -137,7 +137,8 @@ def _rebalances(
         known = generation.listed is not None or not generation.inferred
         if known:
             before, begin = generation, generation.formed
-            if generation.assigned or not generation.members:
+            emptied = not generation.members and verdict.trigger != Trigger.SESSION_TIMEOUT  # else nobody gave them up
+            if generation.assigned or emptied:
                 held = generation
         else:
             begin = max(begin or 0, rebalance.started or 0)
