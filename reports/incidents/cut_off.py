@@ -10,15 +10,17 @@ from itertools import chain
 import pyarrow.compute as pc
 
 from kafkascope.reports.columns.arrow import moment
-from kafkascope.reports.columns.name_lists import listed
+from kafkascope.reports.columns.name_lists import listed, named
 from kafkascope.reports.columns.text import address_alone, counted
 from kafkascope.reports.columns.words import clock, duration
 from kafkascope.reports.incidents import awaited
 from kafkascope.reports.incidents.blackouts import hides
+from kafkascope.reports.incidents.costs import of_rebalances
 from kafkascope.reports.incidents.incident import Effect, Incident, Weighed, every, in_words
 from kafkascope.reports.incidents.members import losses
 from kafkascope.reports.incidents.runs import in_runs
 from kafkascope.reports.incidents.signs import Life, Signs
+from kafkascope.reports.incidents.table_rows import Row
 from kafkascope.reports.incidents.vanished import ON_ITS_WAY_NS, Unheard, heard_at_last, sent_again
 from kafkascope.reports.vocabulary.finding_kinds import Severity
 from kafkascope.reports.vocabulary.incident_kinds import IncidentKind, Role
@@ -28,6 +30,7 @@ from kafkascope.sniffer.units import MILLISECOND_NS, SECOND_NS
 
 _SAME_NS = int(threshold("one_trouble") * SECOND_NS)
 _SHORTEST_NS = int(threshold("cut_off") * SECOND_NS)
+_AT_ONCE_NS = SECOND_NS  # in which a host that is back does what was waited for
 _MOST = 100  # hosts that are looked at: those to which most was sent again
 _SENT = ("client", "at", "sent_in")
 _EXPLAINED = ("unanswered", "sent_again", "connection_churn")
@@ -124,6 +127,39 @@ def _others_heard(signs: Signs, run: Sequence[Unheard], last: int) -> bool:
     )
 
 
+def _held_up(signs: Signs, together: Sequence[CutOff]) -> Iterator[tuple[Row, Weighed]]:
+    """Rebalances that were over when a host was back: it had to join last, or to say who gets which partitions."""
+    for row in signs.rebalances:
+        members = [member for member in row["members"] or () if member["joined"] is not None]
+        last = max((member["joined"] for member in members), default=None)
+        steps = [
+            (member["host"], what, since, until)
+            for member in members
+            for what, since, until, is_it in (
+                ("to join", row["started"], member["joined"], member["joined"] == last),
+                (
+                    "to say who gets which partitions",
+                    row["joined"],
+                    row["stable"],
+                    member["member_id"] == row["leader"],
+                ),
+            )
+            if is_it and since is not None and until is not None
+        ]
+        for host, what, since, until in steps:
+            if any(
+                one.host == host
+                and one.back is not None
+                and since + _AT_ONCE_NS <= one.back <= until + ON_ITS_WAY_NS
+                and one.since < until
+                and until - one.back <= _AT_ONCE_NS
+                for one in together
+            ):
+                waited = duration((until - since) / MILLISECOND_NS)
+                text = f"group {row['group_id']} waited {waited} for it {what}, until it was back"
+                yield row, Weighed(text, None, until, 0.8)
+
+
 def _incident(signs: Signs, together: Sequence[CutOff]) -> Incident:
     """Of times of one host, or of several that begin at once."""
     since = min(one.since for one in together)
@@ -145,7 +181,11 @@ def _incident(signs: Signs, together: Sequence[CutOff]) -> Incident:
         if len(hosts) == 1
         else "what they have in common on their way was cut, or stood still or went down"
     )
-    effects = (Effect("packets", f"{counted(again, 'packet')} of {brokers} sent again in vain", again),)
+    held_up = [*_held_up(signs, together)]
+    groups = sorted({row["group_id"] for row, _ in held_up})
+    of_groups, _, rebalances = of_rebalances([row for row, _ in held_up])
+    effects = (Effect("packets", f"{counted(again, 'packet')} of {brokers} sent again in vain", again), *of_groups)
+    waited = f"; {named('group', groups)} waited for it meanwhile" if groups else ""
     return Incident(
         kind=IncidentKind.CLIENT_UNREACHABLE,
         severity=Severity.WARNING,
@@ -153,11 +193,12 @@ def _incident(signs: Signs, together: Sequence[CutOff]) -> Incident:
         subjects=(
             *every(Role.CLIENT, names),
             *every(Role.HOST, hosts),
+            *every(Role.GROUP, groups),
         ),
         started=since,
         ended=back,
-        headline=f"nothing comes of {who} {when}, not even acknowledgements: {what}" + in_words(effects),
-        evidence=tuple(seen for one in together for seen in _evidence(one)),
+        headline=f"nothing comes of {who} {when}, not even acknowledgements: {what}{waited}" + in_words(effects),
+        evidence=(*(seen for one in together for seen in _evidence(one)), *(seen for _, seen in held_up)),
         advice="See whether this host ran at that time (its log, its hypervisor), and look at the network between it "
         "and the brokers: link, switch port, firewall, routing."
         if len(hosts) == 1
@@ -166,6 +207,7 @@ def _incident(signs: Signs, together: Sequence[CutOff]) -> Incident:
         cost_ms=sum(((signs.end if one.back is None else one.back) - one.since) / MILLISECOND_NS for one in together),
         effects=effects,
         findings=signs.explained(_EXPLAINED, since, end, clients=names),
+        rebalances=rebalances,
     )
 
 

@@ -21,6 +21,7 @@ from tests.reports.incidents.tables_of import (
     found,
     group_event,
     health,
+    member,
     names,
     only,
     rebalance,
@@ -64,6 +65,33 @@ def test_a_host_that_brokers_send_to_in_vain_and_that_is_heard_again() -> None:
         f"what {B1} sent it was not acknowledged, and was sent again 5 times in 6.2 s (connection 1)"
     )
     assert one.cost_ms == pytest.approx(14_700)
+
+
+@pytest.mark.parametrize(
+    ("joined", "leader", "stable", "waited"),
+    [
+        ((21, 20.6), "c1-id", 35, "12.0 s for it to say who gets which partitions"),
+        ((21, 20.6), "c1-id", 36.5, None),  # it was back before
+        ((21, 20.6), "c2-id", 35, None),
+        ((35, 21), "c2-id", 36.5, "15.0 s for it to join"),
+        ((21, 35), "c2-id", 36.5, None),
+    ],
+)
+def test_a_group_that_waits_for_who_is_on_that_host(
+    joined: tuple[float, float], leader: str, stable: float, waited: str | None
+) -> None:
+    known = [member("c1") | {"joined": at(joined[0])}, member("c2", H2) | {"joined": at(joined[1])}]
+    given: dict[str, Any] = {"joined": max(23, *joined), "stable": stable, "recovered": stable, "unowned_ms": 9_000.0}
+    given |= {"members": known, "leader": leader, "unowned": [{"partition": "orders-0", "since": at(21), "ms": 9e3}]}
+    rows = [unheard(), sends(20.3), OTHER, sends(35)]
+    (one,) = of(*rows, rebalances=[rebalance("member_joined", 3, 20, **given)])
+    held_up = waited is not None
+    assert ("; group shop waited for it meanwhile; " in one.headline) == held_up
+    assert ("nobody read orders 0 for up to 9.0 s" in one.headline) == held_up
+    assert names(one) == ["c1", H1, *(["shop"] if held_up else [])]
+    assert one.rebalances == ({("shop", 3)} if held_up else set())
+    told = f"group shop waited {waited}, until it was back"
+    assert (one.evidence[-1].text == told) == held_up
 
 
 @pytest.mark.parametrize(
