@@ -1,6 +1,7 @@
 """Writes without acknowledgement (acks=0) that a broker refuses: it closes the connection, and says nothing else.
 
-There is no answer in which it could tell why (kafka.server.KafkaApis, handleProduceRequest).
+There is no answer in which it could tell why (kafka.server.KafkaApis, handleProduceRequest). Only of partitions that it
+does not lead any more the cluster tells.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from dataclasses import dataclass
 
 import pyarrow.compute as pc
 
+from kafkascope.reports.columns.name_lists import in_words as partitions_in_words
 from kafkascope.reports.columns.name_lists import listed
 from kafkascope.reports.columns.text import address, counted
 from kafkascope.reports.columns.words import clock
@@ -25,6 +27,17 @@ from kafkascope.reports.vocabulary.triggers import Certainty
 from kafkascope.sniffer.units import MILLISECOND_NS, SECOND_NS
 
 _COLUMNS = ("connection", "number", "requested", "request_packet")
+_TOLD_NS = SECOND_NS  # in which somebody asks who leads a partition, and is seen to be told
+_LEARNS_NS = 5 * SECOND_NS  # in which producers learn that a leader has moved: they ask as their connection is closed
+_ADVICE = (
+    "Have the producer ask for acknowledgements (acks=1, or all): then it is told why. What the broker refuses without "
+    "them is lost, and nobody hears of it: records that are too large, a topic that is not there, or that it may not "
+    "write to, a partition that another broker leads."
+)
+_ADVICE_MOVED = (
+    "Nothing, if some records may be lost whenever leaders move, as with each restart of a broker; else have the "
+    "producer ask for acknowledgements (acks=1, or all): then it is told, and writes them to the new leader."
+)
 _EXPLAINED = ("connection_churn", "api_versions_storm", "metadata_storm", "unanswered")
 
 
@@ -38,6 +51,7 @@ class Unconfirmed:
     rows: tuple[Row, ...]  # of exchanges
     topics: list[str]
     records: int
+    partitions: tuple[frozenset[str], ...]  # of each of the rows: topic-number
 
 
 def found(signs: Signs) -> list[Unconfirmed]:
@@ -72,9 +86,13 @@ def found(signs: Signs) -> list[Unconfirmed]:
     told = []
     for (place, host, name), rows in refused.items():
         batches = [batch for row in rows for batch in written[row["connection"], row["number"]]]
-        topics = sorted({topic for topic, _ in batches if topic})
-        records = sum(count for _, count in batches)
-        told.append(Unconfirmed(place, host, name, tuple(rows), topics, records))
+        topics = sorted({topic for topic, *_ in batches if topic})
+        records = sum(count for *_, count in batches)
+        partitions = tuple(
+            frozenset(f"{topic}-{partition}" for topic, partition, _ in written[row["connection"], row["number"]])
+            for row in rows
+        )
+        told.append(Unconfirmed(place, host, name, tuple(rows), topics, records, partitions))
     return told
 
 
@@ -105,6 +123,26 @@ def refused(signs: Signs) -> Iterator[Incident]:
         yield _refused(signs, one)
 
 
+def _moved_away(signs: Signs, one: Unconfirmed) -> tuple[int, list[str]] | None:
+    """Since when a broker does not lead what was written to it each time, and what that is; None: it may well do."""
+    since, until = one.rows[0]["requested"], one.rows[-1]["requested"]
+    node = signs.node(signs.where(one.place), since)
+    led: dict[str, list[tuple[int, bool]]] = defaultdict(list)  # by partition: from when on the broker led it, or not
+    for row in signs.events_of(node, 0, until + _TOLD_NS):
+        if row["event"] == "leader_changed" and node is not None:
+            before, after = ((row[name] or "").split(",") for name in ("before", "after"))
+            for partition in row["partitions"] or () if node.id in {*before} ^ {*after} else ():
+                led[partition].append((row["at"], node.id in after))
+    moved: dict[str, int] = {}
+    for row, partitions in zip(one.rows, one.partitions, strict=True):
+        known = {each: [turn for turn in led[each] if turn[0] <= row["requested"] + _TOLD_NS] for each in partitions}
+        away = {each: turns[-1][0] for each, turns in known.items() if turns and not turns[-1][1]}
+        if not away:
+            return None
+        moved |= away
+    return min(moved.values()), sorted(moved)
+
+
 def _refused(signs: Signs, one: Unconfirmed) -> Incident:
     since, until, count = one.rows[0]["requested"], one.rows[-1]["requested"], len(one.rows)
     topics, records = one.topics, one.records
@@ -113,9 +151,14 @@ def _refused(signs: Signs, one: Unconfirmed) -> Incident:
         f"{counted(records, 'record')} in {counted(count, 'request')} lost" if records else f"{count:,} requests lost"
     )
     effects = (Effect("records", lost, records or count),)
+    moved = _moved_away(signs, one)
+    why = ", and it does not say why"
+    if moved is not None:
+        why = f", and it leads {partitions_in_words(moved[1])} no more (told at {clock(moved[0])})"
+    passes = moved is not None and until - moved[0] <= _LEARNS_NS
     return Incident(
         kind=IncidentKind.REQUEST_REFUSED,
-        severity=Severity.WARNING,
+        severity=Severity.INFO if passes else Severity.WARNING,
         certainty=Certainty.LIKELY,
         subjects=(
             *signs.clients([one.name]),
@@ -126,8 +169,7 @@ def _refused(signs: Signs, one: Unconfirmed) -> Incident:
         ended=until,
         headline=f"{broker} closes the connection at what {one.name} ({one.host}) writes"
         f"{f' to {listed(topics)}' if topics else ''} without acknowledgement (acks=0), {counted(count, 'time')} from "
-        f"{clock(since)} to {clock(until)}: that is how it refuses such writes, and it does not say why"
-        + in_words(effects),
+        f"{clock(since)} to {clock(until)}: that is how it refuses such writes{why}" + in_words(effects),
         evidence=tuple(
             Weighed(
                 "the connection was closed behind a Produce with acks=0, while the client went on with another one",
@@ -137,23 +179,21 @@ def _refused(signs: Signs, one: Unconfirmed) -> Incident:
             )
             for row in one.rows
         ),
-        advice="Have the producer ask for acknowledgements (acks=1, or all): then it is told why. What the broker "
-        "refuses without them is lost, and nobody hears of it: records that are too large, a topic that is not there, "
-        "or that it may not write to, a partition that another broker leads.",
+        advice=_ADVICE if moved is None else _ADVICE_MOVED,
         cost_ms=(until - since) / MILLISECOND_NS,
         effects=effects,
         findings=signs.explained(_EXPLAINED, since, until, clients=[one.name]),
     )
 
 
-def _written(signs: Signs, rows: Sequence[Row]) -> dict[tuple[int, int], list[tuple[str | None, int]]]:
-    """Topic and records of the batches of these requests."""
+def _written(signs: Signs, rows: Sequence[Row]) -> dict[tuple[int, int], list[tuple[str | None, int | None, int]]]:
+    """Topic, partition and records of the batches of these requests."""
     numbers = {(row["connection"], row["number"]) for row in rows}
     where = pc.field("connection").isin(sorted({connection for connection, _ in numbers}))
-    columns = ("connection", "number", "topic", "records")
-    written: dict[tuple[int, int], list[tuple[str | None, int]]] = defaultdict(list)
+    columns = ("connection", "number", "topic", "partition", "records")
+    written: dict[tuple[int, int], list[tuple[str | None, int | None, int]]] = defaultdict(list)
     for batch in signs.batches("batches", columns, where) if numbers else ():
         for row in batch.to_pylist():
             if (row["connection"], row["number"]) in numbers:
-                written[row["connection"], row["number"]].append((row["topic"], row["records"] or 0))
+                written[row["connection"], row["number"]].append((row["topic"], row["partition"], row["records"] or 0))
     return written

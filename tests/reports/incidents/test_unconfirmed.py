@@ -6,13 +6,17 @@ from typing import Any
 
 import pytest
 
+from kafkascope.reports.columns.words import clock
 from kafkascope.reports.vocabulary.thresholds import threshold
 from tests.reports.incidents.tables_of import (
     B1,
+    BROKERS,
     H1,
     H2,
     Row,
+    at,
     connection,
+    event,
     exchange,
     finding,
     found,
@@ -30,12 +34,12 @@ def turns(times: int = TIMES, **given: Any) -> tuple[list[Row], list[Row]]:
     """Connections that end behind a write, one after the other; and the exchanges on them."""
     connections, exchanges = [], []
     for n in range(2, 2 + times):
-        at = 10.0 * n
-        ends: Row = {"opened": at, "closed": at + 2.2, "how_closed": "fin", "closed_by": "broker"} | given
+        begun = 10.0 * n
+        ends: Row = {"opened": begun, "closed": begun + 2.2, "how_closed": "fin", "closed_by": "broker"} | given
         connections.append(connection(n, **ends))
-        exchanges.append(exchange(1, "ApiVersions", at, at + 0.1, connection=n, outcome="answered"))
-        exchanges.append(exchange(2, "Produce", at + 1, None, connection=n, outcome="one_way"))
-        exchanges.append(exchange(3, "Produce", at + 2, None, connection=n, outcome="one_way"))
+        exchanges.append(exchange(1, "ApiVersions", begun, begun + 0.1, connection=n, outcome="answered"))
+        exchanges.append(exchange(2, "Produce", begun + 1, None, connection=n, outcome="one_way"))
+        exchanges.append(exchange(3, "Produce", begun + 2, None, connection=n, outcome="one_way"))
     return connections, exchanges
 
 
@@ -58,6 +62,60 @@ def test_a_broker_that_closes_the_connection_at_each_write() -> None:
     assert [(seen.packet, seen.rejected) for seen in one.evidence] == [(3, False)] * 3
     assert one.findings == {churn["id"]}
     assert only(connections=[GOES_ON, *connections], exchanges=exchanges).headline.endswith("; 3 requests lost")
+
+
+@pytest.mark.parametrize(
+    ("moves", "severity", "why"),
+    [
+        ([(21, "1", "2", ["small-0"])], "warning", f"it leads small 0 no more (told at {clock(at(21))})"),  # 21 s ago
+        ([(37.5, "1", "2", ["small-0"])], "warning", "it does not say why"),  # all but the last write came before
+        ([(21, "2", "1", ["small-0"])], "warning", "it does not say why"),
+        ([(21, "1", "2", ["small-0"]), (22.5, "2", "1", ["small-0"])], "warning", "it does not say why"),
+        ([(21, "1", "2", ["small-1"])], "warning", "it does not say why"),
+        ([], "warning", "it does not say why"),
+    ],
+)
+def test_what_the_broker_does_not_lead_any_more_it_refuses_for_that(
+    moves: list[tuple[float, str, str, list[str]]], severity: str, why: str
+) -> None:
+    connections, exchanges = turns()
+    tables = moved(connections, exchanges, moves)
+    (one,) = [each for each in found(**tables) if each.kind == "request_refused"]
+    assert (one.severity, why in one.headline) == (severity, True)
+    assert ("if some records may be lost" in one.advice) == ("leads" in why)
+
+
+@pytest.mark.parametrize(("told_at", "severity"), [(42.5, "warning"), (42.3, "info"), (37, "info"), (36.9, "warning")])
+def test_writes_that_are_lost_until_a_producer_learns_that_the_leader_has_moved(told_at: float, severity: str) -> None:
+    connections, exchanges = [], []
+    for n in range(2, 2 + TIMES):
+        begun = 42 - (2 + TIMES - 1 - n) * 0.3
+        connections.append(connection(n, opened=begun - 0.1, closed=begun + 0.1, how_closed="fin", closed_by="broker"))
+        exchanges.append(exchange(1, "Produce", begun, None, connection=n, outcome="one_way"))
+    tables = moved(connections, exchanges, [(told_at, "1", "2,3", ["small-0"])])
+    (one,) = [each for each in found(**tables) if each.kind == "request_refused"]
+    assert one.severity == severity
+
+
+def moved(
+    connections: list[Row], exchanges: list[Row], moves: list[tuple[float, str, str, list[str]]]
+) -> dict[str, list[Row]]:
+    """Tables of writes to small-0, and of leaders that moved: when, from whom, to whom, and which."""
+    told = [
+        event("leader_changed", when, before=before, after=after, partitions=which, count=len(which))
+        for when, before, after, which in moves
+    ]
+    written = [
+        row("batches", connection=one["connection"], number=one["number"], topic="small", partition=0, records=4)
+        for one in exchanges
+        if one["api"] == "Produce"
+    ]
+    return {
+        "connections": [GOES_ON, *connections],
+        "exchanges": exchanges,
+        "batches": written,
+        "cluster_events": [*BROKERS, *told],
+    }
 
 
 @pytest.mark.parametrize(
