@@ -14,8 +14,6 @@ from kafkascope.reports.columns.name_lists import listed, named
 from kafkascope.reports.columns.words import clock, duration
 from kafkascope.reports.incidents.costs import assigned, held_up, unread
 from kafkascope.reports.incidents.fates import (
-    ADVICE_OPEN,
-    OPEN,
     Fate,
     Loss,
     cut_off_beside,
@@ -23,6 +21,7 @@ from kafkascope.reports.incidents.fates import (
     fate_words,
     fates,
     is_of_streams,
+    left_open,
 )
 from kafkascope.reports.incidents.incident import Incident, every, in_words
 from kafkascope.reports.incidents.members import losses, may_have_spoken, tries_on
@@ -314,14 +313,15 @@ def _awaited(signs: Signs, kind: IncidentKind, together: Sequence[Awaited]) -> I
         after = f"and its session was over before the end; what {whose} did then is not in the capture"
     settled = all(one.fate.settled for one in together)
     closed = all(one.fate.closed for one in together)
-    what = fate_words(kind, names, closed=closed) if settled else OPEN
+    what, advice = left_open(one.fate for one in together)
+    if settled:
+        what, advice = fate_words(kind, names, closed=closed), fate_advice(signs, kind, groups, closed=closed)
     is_cut_off = settled and kind == IncidentKind.CLIENT_UNREACHABLE
     beside = cut_off_beside(signs, hosts if is_cut_off else [], names, since)
     cost_ms = sum((effect.count or 0) * (effect.duration_ms or 0) for effect in effects)
     effects += beside.effects
     static = all(member["instance_id"] for member in members) and kind == IncidentKind.CLIENT_DIED and not closed
     before = _ADVICE_STATIC if static else _ADVICE_ANEW if came_anew else ""
-    advice = fate_advice(signs, kind, groups, closed=closed) if settled else ADVICE_OPEN
     return Incident(
         kind=kind,
         severity=Severity.CRITICAL if is_empty else Severity.WARNING,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import pyarrow.compute as pc
@@ -58,6 +58,7 @@ class Fate:
     settled: bool
     ended: int | None = None  # when its process did, or when it was heard last; None: it was its last word
     closed: bool = False  # its client was closed, so the process did not die
+    lived: bool = False  # it is not settled, but its process went on
 
     def at(self, loss: Loss) -> int:
         """When it befell a member: when its process ended, or when it was heard last, on whatever connection."""
@@ -214,8 +215,12 @@ def _silent(loss: Loss, left: Traces) -> Fate:
             )
             return Fate(IncidentKind.CLIENT_UNREACHABLE, (spoke, Weighed(text, None, asked[0], 0.8)), True, last_packet)
         if (again := _same_connections(loss, left)) is not None:
-            text = "it went on with the connections that it had, and nothing had been lost on them: it had stood still"
-            return Fate(IncidentKind.CLIENT_FROZEN, (spoke, Weighed(text, None, again, 0.7)), True, last_packet)
+            text = (
+                "it went on with the connections that it had, and nothing is seen to be lost on them: it had stood "
+                "still, unless it was cut off between its host and where the capture was made"
+            )
+            seen = spoke, Weighed(text, None, again, 0.5)
+            return Fate(IncidentKind.CLIENT_FROZEN, seen, False, last_packet, lived=True)
         text = "nothing at all came of its host, and nothing was sent to it: dead, frozen or cut off look alike"
         return Fate(IncidentKind.CLIENT_UNREACHABLE, (spoke, Weighed(text, None, None, 0.3)), False, last_packet)
     spoke = Weighed("its last word to the group", None, loss.since, 0.4)
@@ -275,6 +280,11 @@ def cut_off_beside(signs: Signs, hosts: Sequence[str], names: Collection[str], a
     on = "host" if len(hosts) == 1 else "hosts"
     text = f"{listed(found)} on the same {on} {'was' if len(found) == 1 else 'were'} cut off as well"
     return Beside(found, (Effect("clients", text, len(found)),))
+
+
+def left_open(of_fates: Iterable[Fate]) -> tuple[str, str]:
+    """What is said of members of whom it is not known what became of them, and what to do about that."""
+    return (_OPEN_ALIVE, _ADVICE_ALIVE) if all(one.lived for one in of_fates) else (OPEN, ADVICE_OPEN)
 
 
 def fate_words(kind: IncidentKind, names: Collection[str], *, closed: bool = False) -> str:
@@ -396,6 +406,11 @@ _IN_ASSIGNOR = Busy(
 )
 OPEN = "fell silent (dead, frozen or cut off: the capture leaves it open)"
 """What is said of members of whom it is not known which."""
+_ADVICE_ALIVE = (
+    "See whether its process stood still (garbage collection, SIGSTOP, a host without processor time), or was cut off "
+    "(link, switch port, firewall, routing)."
+)
+_OPEN_ALIVE = "fell silent (frozen or cut off: the capture leaves it open)"
 ADVICE_OPEN = (
     "See whether its process still runs (its log; kill, out of memory, crash), stood still (garbage collection, "
     "SIGSTOP, a host without processor time), or was cut off (link, switch port, firewall, routing)."

@@ -14,7 +14,6 @@ from kafkascope.reports.incidents.blackouts import hides
 from kafkascope.reports.incidents.costs import of_rebalances
 from kafkascope.reports.incidents.credentials import failures
 from kafkascope.reports.incidents.fates import (
-    ADVICE_OPEN,
     OPEN,
     SESSION_OF_GROUP,
     Fate,
@@ -25,6 +24,7 @@ from kafkascope.reports.incidents.fates import (
     fate_words,
     fates,
     in_assignor,
+    left_open,
     may_be_busy,
     whereabouts,
 )
@@ -94,7 +94,9 @@ def with_fates(signs: Signs) -> _Run:
             found.append((loss, fate))
     settled: dict[str | None, _Run] = defaultdict(list)
     for loss, fate in found:
-        if fate.settled and fate.kind != IncidentKind.CLIENT_DIED:  # a process that ends says nothing of another one
+        if (
+            fate.settled or fate.lived
+        ) and fate.kind != IncidentKind.CLIENT_DIED:  # a process that ends says nothing of another one
             settled[loss.host].append((loss, fate))
     return [(loss, fate if fate.settled else _by_its_host(loss, fate, settled[loss.host])) for loss, fate in found]
 
@@ -105,7 +107,10 @@ def _by_its_host(loss: Loss, fate: Fate, of_host: _Run) -> Fate:
     known = (
         (other, one)
         for other, one in of_host
-        if abs(one.at(other) - fate.at(loss)) <= _AT_ONCE and abs(other.since - loss.since) <= apart
+        if other is not loss
+        and (one.settled or not fate.lived)
+        and abs(one.at(other) - fate.at(loss)) <= _AT_ONCE
+        and abs(other.since - loss.since) <= apart
     )
     if loss.host is None or (beside := next(known, None)) is None:
         return fate
@@ -184,7 +189,7 @@ def _by_themselves(signs: Signs, beside: Sequence[Loss], of_brokers: Sequence[Ou
             again = any(ended < (row["opened"] or 0) < loss.expelled for row in mine.connections.values())
             if not fate.closed and not again:
                 yield loss
-        elif fate.settled and _said_nothing(loss, mine, of_brokers, signs.end):
+        elif (fate.settled or fate.lived) and _said_nothing(loss, mine, of_brokers, signs.end):
             yield loss
 
 
@@ -343,11 +348,13 @@ def _lost(signs: Signs, run: _Run) -> Incident:
     course = _course(signs, of_run, times, hosts, fate)
     unheard = all(loss.last_word is None for loss in of_run)  # since when they were silent is not known
     closed = all(fate.closed for _, fate in run) and not course.again and not course.places
-    what = fate_words(fate.kind, names, closed=closed) if fate.settled else OPEN
+    what, advice = left_open(one for _, one in run)
+    if fate.settled:
+        what = fate_words(fate.kind, names, closed=closed)
+        advice = fate_advice(signs, fate.kind, groups, closed=closed)
     when = course.when
     if unheard and course.at_once:
         what, when = f"had {OPEN.replace('fell', 'fallen')}", f"by {clock(min(times))}"
-    advice = fate_advice(signs, fate.kind, groups, closed=closed) if fate.settled else ADVICE_OPEN
     advice = advice if closed else course.advice or advice
     evidence = fate.evidence if len(hosts) <= 1 else tuple(seen for _, one in run for seen in one.evidence)
     evidence += tuple(seen for place in course.places for seen in place.evidence)
