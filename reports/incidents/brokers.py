@@ -13,7 +13,7 @@ from kafkascope.reports.columns.words import clock, duration
 from kafkascope.reports.incidents import addresses, slow_brokers
 from kafkascope.reports.incidents.apart import apart
 from kafkascope.reports.incidents.blackouts import blackouts, hush
-from kafkascope.reports.incidents.costs import lost_by
+from kafkascope.reports.incidents.costs import lost_by, of_rebalances
 from kafkascope.reports.incidents.incident import Effect, Incident, Weighed
 from kafkascope.reports.incidents.incident import in_words as outcome
 from kafkascope.reports.incidents.members import with_fates
@@ -32,6 +32,7 @@ from kafkascope.reports.incidents.slow_brokers import SlowTime
 from kafkascope.reports.incidents.table_rows import Row, between
 from kafkascope.reports.incidents.uncoordinated import Uncoordinated, uncoordinated
 from kafkascope.reports.incidents.who_is_who import Node
+from kafkascope.reports.vocabulary.events import EventKind
 from kafkascope.reports.vocabulary.finding_kinds import Severity
 from kafkascope.reports.vocabulary.incident_kinds import IncidentKind
 from kafkascope.reports.vocabulary.thresholds import threshold
@@ -57,6 +58,7 @@ _EXPLAINED = frozenset(
 )
 _SOON_NS = 5 * SECOND_NS  # behind a stall: news of it may have been on its way
 _AT_ONCE_NS = SECOND_NS // 4  # stalls are known by tenths of a second
+_BY_COORDINATOR = frozenset({Trigger.COORDINATOR_MOVED, Trigger.SESSION_TIMEOUT, Trigger.MEMBER_REJOINED})
 _LEADERLESS = "leaderless"  # what an effect is called
 
 
@@ -420,15 +422,14 @@ def _cost(signs: Signs, outage: Outage) -> _Cost:
         if row["event"] == "coordinator_moved" and row["group_id"] and row["detail"] != "of a transactional id"
     }
     coordinated = signs.coordinated_by(host, outage.started) | groups
-    rebalances = _rebalanced(signs, outage, coordinated, from_it)
+    of_groups, cost_ms, rebalances = of_rebalances(_rebalanced(signs, outage, coordinated, from_it))
     effects = []
     if silence["waiting"]:
         who = listed(silence["waiting_clients"])
         text = f"{counted(silence['waiting'], 'request')} of {who} waited for up to {duration(waited)}"
         effects.append(Effect("requests", text, silence["waiting"], waited))
     effects += [*_of_leaders(signs, outage, from_it), *_of_coordinators(signs, outage, groups)]
-    if rebalances:
-        effects.append(Effect("rebalances", counted(len(rebalances), "rebalance"), len(rebalances)))
+    effects += of_groups
     if outage.stands_still:
         effects += _out_of_sync(signs, outage)
     if outage.gone or outage.by_its_own or not effects:
@@ -443,7 +444,7 @@ def _cost(signs: Signs, outage: Outage) -> _Cost:
         names = slow_brokers.held_up(signs, outage.started, end).names
         of_names = sorted({group for name in names for group in signs.groups_of.get(name, ())})
         findings |= signs.explained(_EXPLAINED, outage.started, end, groups=of_names, clients=names)
-    return _Cost(tuple(effects), float(waited), findings, rebalances)
+    return _Cost(tuple(effects), max(waited, cost_ms), findings, rebalances)
 
 
 def _out_of_sync(signs: Signs, stall: Outage) -> Iterator[Effect]:
@@ -508,9 +509,7 @@ def _of_lost_members(signs: Signs) -> frozenset[tuple[str, int]]:
     return frozenset((row["group_id"], row["to_generation"]) for row in lost)
 
 
-def _rebalanced(
-    signs: Signs, outage: Outage, groups: Collection[str], from_it: Sequence[Row]
-) -> frozenset[tuple[str, int]]:
+def _rebalanced(signs: Signs, outage: Outage, groups: Collection[str], from_it: Sequence[Row]) -> list[Row]:
     """Rebalances of groups that a broker coordinated, from its outage until they have settled elsewhere.
 
     None that is told of a member which its group lost.
@@ -518,14 +517,39 @@ def _rebalanced(
     of_members = signs.once(_of_lost_members)
     settled = max([outage.started, *(row["at"] for row in from_it if row["event"] == "coordinator_moved")])
     until = min(outage.until(signs.end), settled + int(threshold("one_trouble") * SECOND_NS))
-    return frozenset(
-        (group, row["to_generation"])
-        for group in groups
+    return [
+        row
+        for group in sorted(groups)
         for row in signs.rebalances_of(group, until, outage.started)
         if row["to_generation"] is not None
-        and row["trigger"] in (Trigger.COORDINATOR_MOVED, Trigger.SESSION_TIMEOUT, Trigger.MEMBER_REJOINED)
+        and (row["trigger"] in _BY_COORDINATOR or _comes_anew(signs, row, outage.started))
         and (group, row["to_generation"]) not in of_members
+    ]
+
+
+def _comes_anew(signs: Signs, row: Row, since: int) -> bool:
+    """Whether a rebalance is that of a member that was in its group before a time, and comes back for the first time.
+
+    It has to by another id, as its session had ended meanwhile, or as it takes it to have. Not of one that had left.
+    """
+    if row["trigger"] != Trigger.MEMBER_JOINED:
+        return False
+    came = next((one for one in row["members"] or () if one["member_id"] == row["trigger_member"]), None)
+    before = [one for one in signs.rebalances_of(row["group_id"], row["started"] - 1) if one["members"]]
+    was_in = next((_has(one, came) for one in reversed(before) if (one["started"] or 0) <= since), False)
+    is_back = any(_has(one, came) for one in before if (one["started"] or 0) > since)
+    left = any(
+        event["event"] == EventKind.LEFT and event["client_id"] == row["trigger_client_id"]
+        for event in between(signs.events_of_group(row["group_id"]), since, row["started"])
     )
+    return was_in and not is_back and not left
+
+
+def _has(row: Row, one: Row | None) -> bool:
+    """Whether a client is among the members of a generation, by its name and host."""
+    return one is not None and (one["client_id"], one["host"]) in {
+        (member["client_id"], member["host"]) for member in row["members"]
+    }
 
 
 def uncoordinated_by(signs: Signs, outage: Outage) -> list[Uncoordinated]:

@@ -140,6 +140,33 @@ def test_groups_are_a_brokers_by_the_last_word_before(words: tuple[str, float], 
     assert one.rebalances == set()
 
 
+@pytest.mark.parametrize(
+    ("before", "between", "left", "is_of_it"),
+    [
+        ([member("c1")], [], False, True),
+        ([member("c1", H2)], [], False, False),  # another one of that name
+        ([member("c2")], [], False, False),  # it was not in the group
+        ([member("c1")], [rebalance("member_joined", 4, 11, members=[member("c1")])], False, False),  # it was back
+        ([member("c1")], [rebalance("session_timeout", 4, 11)], False, True),  # all of them were out
+        ([member("c1")], [], True, False),
+    ],
+)
+def test_who_comes_back_to_its_group_by_another_id_does_so_for_the_coordinator(
+    before: list[Row], between: list[Row], left: bool, is_of_it: bool
+) -> None:
+    unowned = {"unowned_ms": 4_000.0, "unowned": [{"partition": "orders-0", "since": at(10), "ms": 4_000.0}]}
+    anew = member("c1", member_id="c1-anew")
+    back = rebalance(
+        "member_joined", 5, 14, trigger_member="c1-anew", trigger_client_id="c1", members=[anew], **unowned
+    )
+    events = [group_event("coordinator_found", 5, detail=f"{B2}:9092 (node 2)", client_id="c1")]
+    events += [group_event("left", 13, client_id="c1", detail="closed")] * left
+    rows = [rebalance("member_joined", 3, 1, members=before), *between, back]
+    (one,) = told(silence(B2, 10, 40, refused=5, **GONE), rebalances=rows, group_events=events)
+    assert (("shop", 5) in one.rebalances) == is_of_it
+    assert ("nobody read orders 0 for up to 4.0 s" in one.headline) == is_of_it
+
+
 # --- by name, and several at one address ------------------------------------------------------------------------------
 
 NAMED = [
