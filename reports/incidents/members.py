@@ -255,9 +255,22 @@ def _by_coordinator(signs: Signs, of_brokers: Sequence[Outage], loss: Loss) -> b
                 return True
             for event in between(signs.events_of_group(group), outage.started, at + SECOND_NS):
                 was_heard_since = loss.last_word is not None and loss.last_word > event["at"] + _FINDS_IT_NS
-                if event["event"] == EventKind.COORDINATOR_MOVED and not was_heard_since:
+                if (
+                    event["event"] == EventKind.COORDINATOR_MOVED
+                    and not was_heard_since
+                    and not _joined_since(signs, loss, event["at"])
+                ):
                     return True
     return False
+
+
+def _joined_since(signs: Signs, loss: Loss, at: int) -> bool:
+    """Whether a member that was lost had joined its group since a time: it had found its coordinator."""
+    return any(
+        (member["client_id"], member["host"]) == (loss.client_id, loss.host) and (member["joined"] or 0) > at
+        for row in signs.rebalances_of(loss.rebalance["group_id"], loss.rebalance["started"] - 1, at)
+        for member in row["members"] or ()
+    )
 
 
 def _loss(signs: Signs, row: Row, client_id: str | None, member_id: str | None, at: int, sure: Certainty) -> Loss:

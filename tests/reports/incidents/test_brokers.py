@@ -154,7 +154,10 @@ def test_groups_are_a_brokers_by_the_last_word_before(words: tuple[str, float], 
 def test_who_comes_back_to_its_group_by_another_id_does_so_for_the_coordinator(
     before: list[Row], between: list[Row], left: bool, is_of_it: bool
 ) -> None:
-    unowned = {"unowned_ms": 4_000.0, "unowned": [{"partition": "orders-0", "since": at(10), "ms": 4_000.0}]}
+    unowned: dict[str, Any] = {
+        "unowned_ms": 4_000.0,
+        "unowned": [{"partition": "orders-0", "since": at(10), "ms": 4_000.0}],
+    }
     anew = member("c1", member_id="c1-anew")
     back = rebalance(
         "member_joined", 5, 14, trigger_member="c1-anew", trigger_client_id="c1", members=[anew], **unowned

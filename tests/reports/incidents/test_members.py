@@ -719,6 +719,16 @@ def test_a_session_that_ends_as_its_coordinator_is_gone_is_the_brokers_incident(
     assert {one.kind for one in of_another} == {"broker_down", "client_unreachable"}
 
 
+@pytest.mark.parametrize(("host", "joined", "its_own"), [(H1, 27.1, True), (H1, 26.9, False), (H2, 27.1, False)])
+def test_one_that_had_joined_at_the_new_coordinator_is_lost_by_itself(host: str, joined: float, its_own: bool) -> None:
+    gone = silence(B2, 10, 26, refused=2, ended=3)
+    moved = group_event("coordinator_moved", 27, detail=f"from {B2}:9092 (node 2) to {B1}:9092 (node 1)")
+    known = [member("c1", host) | {"joined": at(joined)}, member("c2", H2)]
+    rows = [rebalance("member_joined", 4, 27, members=known), LOST]
+    incidents = lost(*rows, silences=[gone], cluster_events=BROKERS, group_events=[SILENT, moved])
+    assert [one.kind for one in incidents if one.kind != "broker_down"] == ["client_unreachable"] * its_own
+
+
 @pytest.mark.parametrize(("went", "its_own"), [(28.9, True), (29, False), (35, False), (35.1, True)])
 def test_who_spoke_until_its_coordinator_went_is_the_brokers_incident(went: float, its_own: bool) -> None:
     tables = {"silences": [silence(B2, went, None, refused=2, ended=3)], "cluster_events": BROKERS}
