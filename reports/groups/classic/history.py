@@ -137,7 +137,8 @@ def _rebalances(
         known = generation.listed is not None or not generation.inferred
         if known:
             before, begin = generation, generation.formed
-            emptied = not generation.members and verdict.trigger != Trigger.SESSION_TIMEOUT  # else nobody gave them up
+            triggers = {verdict.trigger, *(each.trigger for each in verdict.contributing)}
+            emptied = not generation.members and Trigger.SESSION_TIMEOUT not in triggers  # else it was to be read on
             if generation.assigned or emptied:
                 held = generation
         else:

@@ -828,18 +828,24 @@ def test_what_a_member_had_that_is_gone_nobody_owns(is_in_sight: bool, since: fl
     assert (found[2].moved, found[2].unowned_ms) == (["t-2", "t-3"], of_b[1])
 
 
-@pytest.mark.parametrize("left", [False, True])
-def test_what_all_members_had_that_were_lost_nobody_owns(left: bool) -> None:
+@pytest.mark.parametrize(
+    ("left", "since"),
+    [
+        ({}, {"t-0": 9_000, "t-1": 9_000, "t-2": 9_000, "t-3": 9_000}),
+        ({"a~1": 12_000}, {"t-0": 12_000, "t-1": 12_000, "t-2": 9_000, "t-3": 9_000}),  # b was to go on
+        ({"a~1": 12_000, "b~1": 12_400}, {}),  # on purpose: nobody wanted it to be read
+    ],
+)
+def test_what_all_members_had_that_were_lost_nobody_owns(left: dict[str, float], since: dict[str, float]) -> None:
     said = two_members()
-    if left:  # on purpose: nobody wanted it to be read
-        said.leave(12_000, "a~1")
-        said.leave(12_400, "b~1")
+    for member, at in left.items():
+        said.leave(at, member)
     said.join(60_000, "a~2", new=True, error="MEMBER_ID_REQUIRED")
     said.join(60_005, "a~2", generation=3, leader="a~2", members={"a~2": {}}, took=3000)
     said.synced(63_099, 3, {"a~2": {"t": [0, 1, 2, 3]}})
     _, found = history_of(said)
     assert found[2].members == []
-    assert unowned(found[3]) == ({} if left else {f"t-{number}": (9_000, 54_100) for number in range(4)})
+    assert unowned(found[3]) == {partition: (at, 63_100 - at) for partition, at in since.items()}
 
 
 def test_an_eager_member_gives_up_its_partitions_as_it_first_joins_again() -> None:
