@@ -536,11 +536,12 @@ def _comes_anew(signs: Signs, row: Row, since: int) -> bool:
         return False
     came = next((one for one in row["members"] or () if one["member_id"] == row["trigger_member"]), None)
     before = [one for one in signs.rebalances_of(row["group_id"], row["started"] - 1) if one["members"]]
-    was_in = next((_has(one, came) for one in reversed(before) if (one["started"] or 0) <= since), False)
+    last = next((one for one in reversed(before) if (one["started"] or 0) <= since), None)
+    was_in = last is not None and _has(last, came)
     is_back = any(_has(one, came) for one in before if (one["started"] or 0) > since)
     left = any(
         event["event"] == EventKind.LEFT and event["client_id"] == row["trigger_client_id"]
-        for event in between(signs.events_of_group(row["group_id"]), since, row["started"])
+        for event in between(signs.events_of_group(row["group_id"]), (last and last["started"]) or 0, row["started"])
     )
     return was_in and not is_back and not left
 

@@ -143,16 +143,17 @@ def test_groups_are_a_brokers_by_the_last_word_before(words: tuple[str, float], 
 @pytest.mark.parametrize(
     ("before", "between", "left", "is_of_it"),
     [
-        ([member("c1")], [], False, True),
-        ([member("c1", H2)], [], False, False),  # another one of that name
-        ([member("c2")], [], False, False),  # it was not in the group
-        ([member("c1")], [rebalance("member_joined", 4, 11, members=[member("c1")])], False, False),  # it was back
-        ([member("c1")], [rebalance("session_timeout", 4, 11)], False, True),  # all of them were out
-        ([member("c1")], [], True, False),
+        ([member("c1")], [], None, True),
+        ([member("c1", H2)], [], None, False),  # another one of that name
+        ([member("c2")], [], None, False),  # it was not in the group
+        ([member("c1")], [rebalance("member_joined", 4, 11, members=[member("c1")])], None, False),  # it was back
+        ([member("c1")], [rebalance("session_timeout", 4, 11)], None, True),  # all of them were out
+        ([member("c1")], [], 13, False),
+        ([member("c1")], [], 3, False),  # long before: it was started again
     ],
 )
 def test_who_comes_back_to_its_group_by_another_id_does_so_for_the_coordinator(
-    before: list[Row], between: list[Row], left: bool, is_of_it: bool
+    before: list[Row], between: list[Row], left: float | None, is_of_it: bool
 ) -> None:
     unowned: dict[str, Any] = {
         "unowned_ms": 4_000.0,
@@ -163,7 +164,7 @@ def test_who_comes_back_to_its_group_by_another_id_does_so_for_the_coordinator(
         "member_joined", 5, 14, trigger_member="c1-anew", trigger_client_id="c1", members=[anew], **unowned
     )
     events = [group_event("coordinator_found", 5, detail=f"{B2}:9092 (node 2)", client_id="c1")]
-    events += [group_event("left", 13, client_id="c1", detail="closed")] * left
+    events += [group_event("left", left, client_id="c1", detail="closed")] if left else []
     rows = [rebalance("member_joined", 3, 1, members=before), *between, back]
     (one,) = told(silence(B2, 10, 40, refused=5, **GONE), rebalances=rows, group_events=events)
     assert (("shop", 5) in one.rebalances) == is_of_it
