@@ -15,6 +15,7 @@ from kafkascope.reports.findings.alike import together
 from kafkascope.reports.incidents import (
     absent,
     awaited,
+    broke_off,
     brokers,
     clients,
     connects,
@@ -145,6 +146,7 @@ RULES: tuple[Rule, ...] = (
     _rule(requests.waiting_for_replicas, IncidentKind.TOO_FEW_REPLICAS),
     _rule(stuck.stuck, IncidentKind.CONSUMER_STUCK),
     _rule(stuck.restarting, IncidentKind.CONSUMER_STUCK),
+    _rule(broke_off.broke_off, IncidentKind.CONSUMER_STUCK),
     _rule(restarts.restarting, IncidentKind.CLIENT_RESTARTING),
     _rule(stopped.stopped, IncidentKind.APPLICATION_STOPPED),
     _rule(halted.halted, IncidentKind.CONSUMER_STUCK),
