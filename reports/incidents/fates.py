@@ -215,12 +215,18 @@ def _silent(loss: Loss, left: Traces) -> Fate:
             )
             return Fate(IncidentKind.CLIENT_UNREACHABLE, (spoke, Weighed(text, None, asked[0], 0.8)), True, last_packet)
         if (again := _same_connections(loss, left)) is not None:
-            text = (
-                "it went on with the connections that it had, and nothing is seen to be lost on them: it had stood "
-                "still, unless it was cut off between its host and where the capture was made"
+            # Who is answered asks for more at once, unless it stands still already, which before a cut is by chance.
+            answered = [at for life in own for at in life.tenths("sent_in") if last_data < at < loss.expelled]
+            went_on = (
+                "it went on with the connections that it had, and nothing is seen to be lost on them: it stood still"
             )
-            seen = spoke, Weighed(text, None, again, 0.5)
-            return Fate(IncidentKind.CLIENT_FROZEN, seen, False, last_packet, lived=True)
+            if answered:
+                text = "its host acknowledged what it was sent after its last request, and it asked for no more"
+                stopped = Weighed(text, None, min(answered), 0.5)
+                back = Weighed(went_on, None, again, 0.7)
+                return Fate(IncidentKind.CLIENT_FROZEN, (spoke, stopped, back), True, last_packet)
+            back = Weighed(f"{went_on}, or was cut off before where the capture was made", None, again, 0.5)
+            return Fate(IncidentKind.CLIENT_FROZEN, (spoke, back), False, last_packet, lived=True)
         text = "nothing at all came of its host, and nothing was sent to it: dead, frozen or cut off look alike"
         return Fate(IncidentKind.CLIENT_UNREACHABLE, (spoke, Weighed(text, None, None, 0.3)), False, last_packet)
     spoke = Weighed("its last word to the group", None, loss.since, 0.4)

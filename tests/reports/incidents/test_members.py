@@ -196,6 +196,9 @@ def test_one_that_goes_on_with_its_connections_as_if_nothing_had_been_stood_stil
     dead = "" if lived else "dead, "
     assert f"fell silent ({dead}frozen or cut off: the capture leaves it open)" in one.headline
     assert ("out of memory" in one.advice) != lived
+    (one,) = lost(tcp_health=[health(1, "client", [30, 30.4], [30]), again])  # it was answered, and asked for no more
+    assert one.kind == kind
+    assert ("froze, or was busy, at" in one.headline) == lived  # busy: its library is not known
     (one,) = lost(tcp_health=[SENT, again], connections=[connection(1, opened=41)])  # it is not one that it had
     assert one.kind == "client_unreachable"
     (one,) = lost(tcp_health=[SENT, again], connections=[connection(1, packets_down=0)])  # what brokers sent is missing
