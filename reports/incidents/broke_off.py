@@ -62,9 +62,12 @@ def broke_off(signs: Signs) -> Iterator[Incident]:
         if len(left[group]) < threshold("crashes"):
             continue
         run: list[_Turn] = []
-        rows = [row for row in signs.rebalances_of(group, signs.end) if row["members"]]
-        for row in rows:
-            turns = _turns(row, left[group])
+        seen: set[str] = set()  # members: those of an earlier generation had read before
+        for row in signs.rebalances_of(group, signs.end):
+            if not row["members"]:
+                continue
+            turns = [] if any(member["member_id"] in seen for member in row["members"]) else _turns(row, left[group])
+            seen |= {member["member_id"] for member in row["members"]}
             if not turns and run:
                 yield from _incidents(signs, group, run, row)
                 run = []
@@ -88,7 +91,8 @@ def _incidents(signs: Signs, group: str, run: Sequence[_Turn], after: Row | None
     if len(run) < threshold("crashes") or max(generations.values()) < _SEVERAL or _commits(signs, group, run):
         return
     codecs = _codecs(signs, run)
-    if codecs:
+    lasted = (signs.end if after is None else after["started"]) - min(one.left["at"] for one in run)
+    if codecs and lasted >= threshold("awaited") * SECOND_NS:
         yield _incident(signs, group, run, codecs, after)
 
 

@@ -71,6 +71,19 @@ def test_until_somebody_stays() -> None:
     assert "; nobody read orders 0-1 for 38.0 s" in one.headline
 
 
+@pytest.mark.parametrize(("begun", "told"), [(21.9, 0), (22, 1)])
+def test_what_is_over_soon_is_none(begun: float, told: int) -> None:
+    both = [got("c1", H1, 11, 1), got("c2", H2, 11, 1), got("c2", H2, 11, 2)]
+    events = [*LEFT[:2], left("c2", H2, 12.2, 2)]
+    stays = rebalance("member_joined", 3, begun, members=[got("c1", H1, begun + 1, 3)])
+    assert len(of(FIRST | {"members": both}, stays, group_events=events)) == told
+
+
+def test_who_had_read_before_does_not_leave_for_what_it_reads() -> None:
+    before = rebalance("member_joined", 0, 2, members=[got("c1", H1, 3, 1)])
+    assert not of(before, FIRST, AGAIN)
+
+
 COMMIT = exchange(9, "OffsetCommit", 32.5, 32.6, group_id="shop", connection=1)
 
 
