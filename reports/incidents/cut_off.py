@@ -129,7 +129,11 @@ def _others_heard(signs: Signs, run: Sequence[Unheard], last: int) -> bool:
 
 def _held_up(signs: Signs, together: Sequence[CutOff]) -> Iterator[tuple[Row, Weighed]]:
     """Rebalances that were over when a host was back: it had to join last, or to say who gets which partitions."""
+    backs = [one.back for one in together if one.back is not None]
+    begun, over = min(one.since for one in together), max(backs, default=0) + _AT_ONCE_NS
     for row in signs.rebalances:
+        if row["started"] is None or row["started"] > over or (row["stable"] or over) < begun:
+            continue
         members = [member for member in row["members"] or () if member["joined"] is not None]
         last = max((member["joined"] for member in members), default=None)
         steps = [
