@@ -225,20 +225,29 @@ def _least_silence(signs: Signs, loss: Loss) -> float:
     """
     if loss.rebalance["trigger"] != Trigger.SESSION_TIMEOUT or loss.expelled != loss.rebalance["started"]:
         return _SHORTEST
+    return max(_SHORTEST, _MOST_OF_A_SESSION * _session(signs, loss))
+
+
+def _session(signs: Signs, loss: Loss) -> int:
+    """Nanoseconds that a member's session lasted; 0 if that is not known."""
     rows = reversed(signs.rebalances_of(loss.rebalance["group_id"], loss.expelled))
     members = (member for row in rows for member in row["members"] or () if member["client_id"] == loss.client_id)
     session = next((one["session_timeout_ms"] for one in members if one["session_timeout_ms"]), 0)
-    return max(_SHORTEST, _MOST_OF_A_SESSION * session * MILLISECOND_NS)
+    return int(session * MILLISECOND_NS)
 
 
 def cut_off_by(signs: Signs, found: Sequence[Vanished], loss: Loss) -> Vanished | None:
-    """What vanished between a lost member and its coordinator, until it was lost; None if nothing is known to have."""
+    """What vanished between a lost member and its coordinator, until it was lost; None if nothing is known to have.
+
+    What it said meanwhile, in vain, is no silence: then it was for its session, by what its group did.
+    """
+    since = loss.since if loss.last_word is not None else loss.expelled - _session(signs, loss)
     return next(
         (
             one
             for one in found
             if one.client == loss.host
-            and one.overlaps(loss.since, loss.expelled)
+            and one.overlaps(since, loss.expelled)
             and signs.coordinates(one.broker, loss.rebalance["group_id"], loss.expelled)
         ),
         None,

@@ -24,6 +24,7 @@ from tests.reports.incidents.tables_of import (
     found,
     group_event,
     health,
+    member,
     names,
     only,
     rebalance,
@@ -356,6 +357,21 @@ def test_a_member_whose_coordinator_does_not_hear_it(rows: list[Row], coordinato
     if kinds == ["client_unreachable"]:
         assert "was cut off from the network" in incidents[0].headline
         assert "was taken out of group shop after 9.5 s of silence" in incidents[0].headline
+
+
+@pytest.mark.parametrize(
+    ("session_ms", "kinds"),
+    [(10_000, ["path_blocked"]), (3_000, ["client_died", "path_blocked"]), (None, ["client_died", "path_blocked"])],
+)
+def test_a_member_that_spoke_in_vain_was_silent_to_its_group_for_its_session(
+    session_ms: int | None, kinds: list[str]
+) -> None:
+    known = [member("c1") | {"session_timeout_ms": session_ms}]
+    rows = [rebalance("member_joined", 4, 2, members=known), LOST]
+    incidents = of(HEALTH, rebalances=rows, group_events=[COORDINATOR], cluster_events=BROKERS)
+    assert sorted(one.kind for one in incidents) == kinds
+    (path,) = [one for one in incidents if one.kind == "path_blocked"]
+    assert (("shop", 5) in path.rebalances) == (len(kinds) == 1)
 
 
 def test_a_client_that_nobody_hears() -> None:
