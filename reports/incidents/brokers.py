@@ -434,7 +434,7 @@ def _cost(signs: Signs, outage: Outage) -> _Cost:
         effects += _out_of_sync(signs, outage)
     if outage.gone or outage.by_its_own or not effects:
         effects += _held_up(signs, outage, is_all=not effects)
-    if not effects and (failed := silence["refused"] + silence["unanswered"]):  # nobody else took its place
+    if effects == [*of_groups] and (failed := silence["refused"] + silence["unanswered"]):  # nobody else took its place
         effects.append(
             Effect("connects", f"{counted(failed, 'connect')} to it failed in {duration(waited)}", failed, waited)
         )

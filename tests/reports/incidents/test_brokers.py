@@ -90,6 +90,15 @@ def test_what_came_of_it_is_told_and_explained() -> None:
     assert lost.cost_ms == 30_000
 
 
+def test_connects_that_fail_are_told_if_nobody_took_its_place_also_beside_a_rebalance() -> None:
+    tables = {
+        "rebalances": [rebalance("coordinator_moved", 5, 12, members=[member("c1")])],
+        "group_events": [group_event("coordinator_found", 5, detail=f"{B2}:9092 (node 2)", client_id="c1")],
+    }
+    (one,) = told(silence(B2, 10, 40, refused=5, **GONE), **tables)
+    assert [(effect.what, effect.count) for effect in one.effects] == [("rebalances", 1), ("connects", 5)]
+
+
 LOST = event("leader_lost", 12, before="2", count=1, partitions=["logs-0"])
 ALONE = event("isr_shrunk", 5, before="1,2", after="2", partitions=["logs-0"])
 ANNOUNCED = event("shutdown_announced", 8, node_id=2)
