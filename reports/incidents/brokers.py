@@ -534,22 +534,25 @@ def _comes_anew(signs: Signs, row: Row, since: int) -> bool:
     """
     if row["trigger"] != Trigger.MEMBER_JOINED:
         return False
+    group, began = row["group_id"], row["started"]
     came = next((one for one in row["members"] or () if one["member_id"] == row["trigger_member"]), None)
-    before = [one for one in signs.rebalances_of(row["group_id"], row["started"] - 1) if one["members"]]
-    last = next((one for one in reversed(before) if (one["started"] or 0) <= since), None)
-    was_in = last is not None and _has(last, came)
-    is_back = any(_has(one, came) for one in before if (one["started"] or 0) > since)
-    left = any(
-        event["event"] == EventKind.LEFT and event["client_id"] == row["trigger_client_id"]
-        for event in between(signs.events_of_group(row["group_id"]), (last and last["started"]) or 0, row["started"])
+    last = next((one for one in reversed(signs.rebalances_of(group, since)) if one["members"]), None)
+    if (
+        last is None
+        or not _has(last, came)
+        or any(_has(one, came) for one in signs.rebalances_of(group, began - 1, since + 1))
+    ):
+        return False
+    events = between(signs.events_of_group(group), last["started"] or 0, began)
+    return not any(
+        event["event"] == EventKind.LEFT and event["client_id"] == row["trigger_client_id"] for event in events
     )
-    return was_in and not is_back and not left
 
 
 def _has(row: Row, one: Row | None) -> bool:
     """Whether a client is among the members of a generation, by its name and host."""
     return one is not None and (one["client_id"], one["host"]) in {
-        (member["client_id"], member["host"]) for member in row["members"]
+        (member["client_id"], member["host"]) for member in row["members"] or ()
     }
 
 

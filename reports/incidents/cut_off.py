@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
+from typing import NamedTuple
 
 import pyarrow.compute as pc
 
@@ -134,34 +135,41 @@ def _held_up(signs: Signs, together: Sequence[CutOff]) -> Iterator[tuple[Row, We
     for row in signs.rebalances:
         if row["started"] is None or row["started"] > over or (row["stable"] or over) < begun:
             continue
-        members = [member for member in row["members"] or () if member["joined"] is not None]
-        last = max((member["joined"] for member in members), default=None)
-        steps = [
-            (member["host"], what, since, until)
-            for member in members
-            for what, since, until, is_it in (
-                ("to join", row["started"], member["joined"], member["joined"] == last),
-                (
-                    "to say who gets which partitions",
-                    row["joined"],
-                    row["stable"],
-                    member["member_id"] == row["leader"],
-                ),
-            )
-            if is_it and since is not None and until is not None
-        ]
-        for host, what, since, until in steps:
-            if any(
-                one.host == host
-                and one.back is not None
-                and since + _AT_ONCE_NS <= one.back <= until + ON_ITS_WAY_NS
-                and one.since < until
-                and until - one.back <= _AT_ONCE_NS
-                for one in together
-            ):
-                waited = duration((until - since) / MILLISECOND_NS)
-                text = f"group {row['group_id']} waited {waited} for it {what}, until it was back"
-                yield row, Weighed(text, None, until, 0.8)
+        for wait in _waits(row):
+            if any(_is_waited_for(one, wait) for one in together):
+                waited = duration((wait.until - wait.since) / MILLISECOND_NS)
+                text = f"group {row['group_id']} waited {waited} for it {wait.what}, until it was back"
+                yield row, Weighed(text, None, wait.until, 0.8)
+
+
+class _Wait(NamedTuple):
+    """A step of a rebalance that is over when one host has done something."""
+
+    host: str
+    what: str
+    since: int
+    until: int
+
+
+def _waits(row: Row) -> Iterator[_Wait]:
+    """For the last one that joined, and for the leader's assignment."""
+    members = [member for member in row["members"] or () if member["joined"] is not None]
+    last = max((member["joined"] for member in members), default=None)
+    for member in members:
+        if member["joined"] == last:
+            yield _Wait(member["host"], "to join", row["started"], last)
+        if member["member_id"] == row["leader"] and None not in (row["joined"], row["stable"]):
+            yield _Wait(member["host"], "to say who gets which partitions", row["joined"], row["stable"])
+
+
+def _is_waited_for(one: CutOff, wait: _Wait) -> bool:
+    """Whether a host was cut off over a step, and back as that was over."""
+    return (
+        one.host == wait.host
+        and one.back is not None
+        and wait.since + _AT_ONCE_NS <= one.back <= wait.until + ON_ITS_WAY_NS
+        and one.since < wait.until <= one.back + _AT_ONCE_NS
+    )
 
 
 def _incident(signs: Signs, together: Sequence[CutOff]) -> Incident:

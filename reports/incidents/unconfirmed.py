@@ -127,12 +127,14 @@ def _moved_away(signs: Signs, one: Unconfirmed) -> tuple[int, list[str]] | None:
     """Since when a broker does not lead what was written to it each time, and what that is; None: it may well do."""
     since, until = one.rows[0]["requested"], one.rows[-1]["requested"]
     node = signs.node(signs.where(one.place), since)
+    if node is None:
+        return None
     led: dict[str, list[tuple[int, bool]]] = defaultdict(list)  # by partition: from when on the broker led it, or not
     for row in signs.events_of(node, 0, until + _TOLD_NS):
-        if row["event"] == "leader_changed" and node is not None:
-            before, after = ((row[name] or "").split(",") for name in ("before", "after"))
-            for partition in row["partitions"] or () if node.id in {*before} ^ {*after} else ():
-                led[partition].append((row["at"], node.id in after))
+        did, does = (node.id in (row[name] or "").split(",") for name in ("before", "after"))
+        if row["event"] == "leader_changed" and did != does:
+            for partition in row["partitions"] or ():
+                led[partition].append((row["at"], does))
     moved: dict[str, int] = {}
     for row, partitions in zip(one.rows, one.partitions, strict=True):
         known = {each: [turn for turn in led[each] if turn[0] <= row["requested"] + _TOLD_NS] for each in partitions}
