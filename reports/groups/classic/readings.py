@@ -17,7 +17,7 @@ from typing import Any
 from kafkascope.decoders.errors import Error
 from kafkascope.reports.columns.name_lists import in_words, listed
 from kafkascope.reports.groups.assignments import connect_work, owned_of
-from kafkascope.reports.groups.classic.facts import GroupFacts, Join, Leave, same_protocols
+from kafkascope.reports.groups.classic.facts import GroupFacts, Join, Leave, TakeOver, same_protocols
 from kafkascope.reports.groups.classic.generations import Generation
 from kafkascope.reports.groups.classic.openings import (
     LATE_NS,
@@ -80,6 +80,17 @@ class Reading:
     about: list[Evidence] = field(default_factory=list)  # more that speaks for it, or what speaks for another one
     proved_first: bool = False  # the broker's answers show that it was the first of several at the same moment
     answered_later: bool = False  # than another that was sent right after it
+    taken_over: TakeOver | None = None  # by whom its session was begun anew, as those of others were
+
+
+@dataclass(frozen=True, slots=True)
+class _End:
+    """When a session ends: not before, likely, and at the latest."""
+
+    first: int
+    at: int
+    last: int
+    taken_over: TakeOver | None = None
 
 
 class OpeningReader:
@@ -173,7 +184,7 @@ class OpeningReader:
         for member in sorted(gap.before.present()):
             if member != join.member_id and self._facts.instances.get(member) == join.instance_id:
                 deadline = self._session_ends(gap.before, member, join.at)
-                return None if deadline is not None and deadline < join.at else member
+                return None if deadline is not None and deadline.at < join.at else member
         return None
 
     def _rejoined(self, gap: Opening, join: Join) -> Reading | None:
@@ -358,14 +369,19 @@ class OpeningReader:
             if self._facts.asked_in_vain(member, gap.end):
                 continue
             ends = self._session_ends(before, member, gap.end)
-            if ends is None or not lower - LATE_NS <= ends <= max(upper + TIMER_NS, gap.end + LATE_NS):
+            if ends is None or ends.last < lower - LATE_NS:
+                continue
+            if ends.first > max(upper + TIMER_NS, gap.end + LATE_NS):
                 continue
             client = self._client(member, self._facts.instances.get(member))
             text = f"{client} said nothing more, and its session of {self._session_ms(member, gap.end)} ms ran out"
-            begun = ends <= upper + TIMER_NS
-            at = min(max(ends, lower), upper) if begun else ends
+            text += _begun_anew(ends.taken_over)
+            begun = ends.first <= upper + TIMER_NS
+            at = min(max(ends.at, lower), upper) if begun else ends.at
             weight = Strength.LEFT_OVER if begun else Strength.VAGUE
-            found.append(Reading(Trigger.SESSION_TIMEOUT, member, client, at, None, text, weight))
+            reading = Reading(Trigger.SESSION_TIMEOUT, member, client, at, None, text, weight)
+            reading.taken_over = ends.taken_over
+            found.append(reading)
         return found
 
     def _first_generation(self, gap: Opening) -> list[Reading]:
@@ -453,18 +469,21 @@ class OpeningReader:
         session = self._session_ms(member, gap.end)
         expelled = self._index.expelled(member, at, gap.end)
         if expelled is not None:
-            return self._had_been_taken_out(gap, member, expelled, deadline, (lower, upper))
+            first = deadline.first if deadline is not None else None
+            return self._had_been_taken_out(gap, member, expelled, first, (lower, upper))
         if deadline is None:
             text = (
                 f"{client} is silent since {_seconds(gap.end - at)} before; its session timeout is not in the capture"
             )
             return Reading(Trigger.SESSION_TIMEOUT, member, client, upper, packet, text, Strength.VAGUE)
         closed = self._closed(member, before.formed, gap.end)
-        if deadline <= gap.end + LATE_NS:
+        if deadline.first <= gap.end + LATE_NS:
             text = (
                 f"{client} said nothing more: the broker drops it {session:,} ms (session timeout) after its last word"
             )
-            weight = Strength.FITS if lower - TIMER_NS <= deadline <= upper + TIMER_NS else Strength.VAGUE
+            text += _begun_anew(deadline.taken_over)
+            fits = lower - TIMER_NS <= deadline.last and deadline.first <= upper + TIMER_NS
+            weight = Strength.FITS if fits else Strength.VAGUE
             about = []
             if closed is not None:
                 about.append(
@@ -476,10 +495,11 @@ class OpeningReader:
                         Trigger.SESSION_TIMEOUT,
                     )
                 )
-            at = deadline
-            if deadline <= upper + TIMER_NS:
-                at = min(max(deadline, lower), upper)
-            return Reading(Trigger.SESSION_TIMEOUT, member, client, at, packet, text, weight, about)
+            at = deadline.at
+            if deadline.first <= upper + TIMER_NS:
+                at = min(max(deadline.at, lower), upper)
+            over = deadline.taken_over
+            return Reading(Trigger.SESSION_TIMEOUT, member, client, at, packet, text, weight, about, taken_over=over)
         waited = self._waited(gap, before)
         if waited is not None:
             text = f"{client} did not join again within {waited} ms, the group's rebalance timeout"
@@ -531,7 +551,8 @@ class OpeningReader:
 
     def session_end(self, generation: Generation, member: str, until: int) -> int | None:
         """When the broker would drop a member that says nothing after its last word before a moment."""
-        return self._session_ends(generation, member, until)
+        ends = self._session_ends(generation, member, until)
+        return ends.at if ends is not None else None
 
     def _session_ms(self, member: str, at: int) -> int | None:
         join = self._index.last_join(member, at)
@@ -541,7 +562,7 @@ class OpeningReader:
         session = self._session_ms(member, at)
         return session * MILLISECOND_NS if session is not None else otherwise
 
-    def _session_ends(self, generation: Generation, member: str, until: int) -> int | None:
+    def _session_ends(self, generation: Generation, member: str, until: int) -> _End | None:
         session = self._session_ms(member, until)
         words = self._facts.words.get(member)
         last = words.last_before(until) if words is not None else None
@@ -550,12 +571,18 @@ class OpeningReader:
         ends = last[0] + session * MILLISECOND_NS
         heard = bisect_right(words.heard, until)
         if not heard:
-            return ends
+            return _End(ends, ends, ends)
         # What was not answered before it fell silent may never have got to the broker: a link was down. Then the
         # session ended sooner, unless the group went on undisturbed.
         sooner = words.heard[heard - 1] + session * MILLISECOND_NS
         went_on = self._facts.last_content(generation.number, sooner + LATE_NS, until) is not None
-        return ends if went_on else sooner
+        ends = ends if went_on else sooner
+        # Who loads a group begins all its sessions anew (GroupCoordinator, onGroupLoaded).
+        over = self._facts.taken_over(words.heard[heard - 1], ends)
+        if over is None:
+            return _End(ends, ends, ends)
+        first, at, latest = (each + session * MILLISECOND_NS for each in (over.low, over.at, over.high))
+        return _End(first, at, latest, over)
 
     def _rebalance_timeout(self, generation: Generation) -> int | None:
         known = [join.rebalance_timeout_ms for join in generation.joins.values() if join.rebalance_timeout_ms]
@@ -577,6 +604,13 @@ class OpeningReader:
 
     def _client(self, member: str, instance: str | None) -> str | None:
         return self._profiles.of(member, instance).client_id
+
+
+def _begun_anew(over: TakeOver | None) -> str:
+    if over is None:
+        return ""
+    after = f"{_seconds(over.high - over.low)} after the last good answer before"
+    return f"; {over.new}, which had the group at the latest {after}, began all sessions anew as it loaded it"
 
 
 def _is_at_another(before: Generation, join: Join) -> bool:

@@ -137,7 +137,7 @@ class Judge:
         allows = chosen.weight.allows
         if allows is Certainty.GUESSED or chosen.at is None:
             return Certainty.GUESSED
-        if self._may_be_anothers(gap, chosen):
+        if self._may_be_anothers(gap, chosen, others):
             return Certainty.GUESSED
         if chosen.trigger in _RECKONED and any(each.at is None for each in (*others, *rejected)):
             return Certainty.GUESSED  # nothing was said when a timer ran out, and somebody did something out of sight
@@ -159,10 +159,13 @@ class Judge:
                 sure = sure and chosen.proved_first and each.trigger not in _RECKONED
         return Certainty.CERTAIN if sure else Certainty.LIKELY
 
-    def _may_be_anothers(self, gap: Opening, chosen: Reading) -> bool:
+    def _may_be_anothers(self, gap: Opening, chosen: Reading, others: list[Reading]) -> bool:
         """Whether something else may well have begun it, near it or of what the capture does not have."""
         if chosen.answered_later:
             return True
+        over = chosen.taken_over
+        if over is not None and any(each.taken_over == over and each.at == chosen.at for each in others):
+            return True  # all sessions that a coordinator begins as it loads the group end at once
         if gap.before is None and gap.after.number > 1 and chosen.trigger not in _COMES:
             return True  # a rebalance may have been open when the capture began
         if not self._out_of_sight(gap):

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from kafkascope.reports.groups.classic.facts import GroupFacts, facts_of, same_protocols
+from kafkascope.reports.groups.classic.facts import GroupFacts, TakeOver, facts_of, same_protocols
 from tests.reports.groups.group_logs import MS, START, Conversation, changed, unanswered
 
 SHARES = {"a~1": {"t": [0, 1]}, "b~1": {"t": [2, 3]}}
@@ -264,6 +264,44 @@ def test_who_asked_a_broker_that_was_no_coordinator_asked_in_vain(until: float, 
     said.heartbeat(30, "a~1", 1, "NOT_COORDINATOR")  # answered a millisecond later
     assert facts(said).asked_in_vain("a~1", START + int(until * MS)) is told
     assert facts(said).asked_in_vain("b~1", START + int(until * MS)) is False
+
+
+HERE, OTHER = "10.0.0.1:9092", "10.0.0.2:9092"
+
+
+@pytest.mark.parametrize(
+    ("error", "broker", "again", "at"),
+    [
+        ("NOT_COORDINATOR", HERE, OTHER, 11),
+        ("COORDINATOR_LOAD_IN_PROGRESS", OTHER, OTHER, 11),
+        ("NOT_COORDINATOR", HERE, HERE, 11),  # and has it again
+        ("COORDINATOR_NOT_AVAILABLE", HERE, HERE, None),  # it could not write
+        ("COORDINATOR_NOT_AVAILABLE", HERE, OTHER, 1),
+    ],
+)
+def test_a_group_is_taken_over_when_its_coordinator_has_lost_it(
+    error: str, broker: str, again: str, at: int | None
+) -> None:
+    said = Conversation()
+    said.heartbeat(0, "a~1", 1)
+    said.heartbeat(10, "a~1", 1, error, broker=broker)
+    said.heartbeat(20, "a~1", 1, broker=again)
+    found = facts(said).taken_over(START, START + 30 * MS)
+    if at is None:
+        assert found is None
+    else:
+        assert found == TakeOver(HERE, again, START + MS, START + at * MS, START + 20 * MS)
+        early = facts(said).taken_over(START, START + 15 * MS)
+        assert (early is None) is (error == "COORDINATOR_NOT_AVAILABLE")
+
+
+def test_a_coordinator_with_two_addresses_is_taken_over_by_nobody() -> None:
+    said = Conversation()
+    for at in range(0, 100, 20):
+        said.heartbeat(at, "a~1", 1)
+        if at:
+            said.heartbeat(at + 10, "b~1", 1, broker=OTHER)
+    assert [(each.broker, each.first, each.last) for each in facts(said).tenures] == [(HERE, START, START + 91 * MS)]
 
 
 def test_the_one_member_of_an_old_leave_group() -> None:

@@ -175,6 +175,17 @@ def test_a_group_was_empty_before_others_began_it_anew(again_at: int, stable: in
     assert found.stable == START + stable * MS - (stable == again_at)
 
 
+def test_who_of_those_that_a_new_coordinator_never_heard_is_taken_out_first_is_not_known() -> None:
+    said = two_members()
+    good = said.heartbeat(LAST_WORD + 500, "a~1", 1).answered or 0
+    said.say(LAST_WORD + 600, "OffsetCommit", "b", {"memberId": "b~1", "generationIdOrMemberEpoch": 1}, None)
+    said.join(60_000, "c~1", generation=3, members={"c~1": {}}, took=3_000, broker="10.0.0.2:9092")
+    (found,) = inferred(said)
+    assert (found.to_generation, found.trigger, found.certainty) == (2, "session_timeout", Certainty.GUESSED)
+    assert found.started == found.stable == good + 10_000 * MS
+    assert [each.trigger for each in found.contributing] == ["session_timeout"]
+
+
 def test_a_group_whose_members_are_not_known_whole_was_not_empty_for_all_one_knows() -> None:
     said = without(two_members(), "a")
     said.join(60_000, "b~2", generation=3, leader="a~1", took=100)

@@ -26,6 +26,8 @@ from tests.reports.groups.group_logs import (
     without,
 )
 
+HERE, THERE = "10.0.0.1:9092", "10.0.0.2:9092"
+
 
 def second_generation(said: Conversation) -> Rebalance:
     (found,) = [each for each in classic(said.log()).rebalances if each.to_generation == 2]
@@ -138,6 +140,30 @@ def test_a_member_that_was_expelled_and_joins_anew_had_lost_its_session() -> Non
     assert [each.trigger for each in found.contributing] == ["member_joined"]
 
 
+@pytest.mark.parametrize(
+    ("error", "answered_by", "begun"),
+    [
+        ("NOT_COORDINATOR", HERE, 22_001),
+        ("COORDINATOR_LOAD_IN_PROGRESS", THERE, 22_001),
+        (None, HERE, 21_000),  # no coordinator went away: the session ended before a heartbeat that was still good
+    ],
+)
+def test_a_coordinator_that_takes_a_group_over_begins_all_sessions_anew(
+    error: str | None, answered_by: str, begun: int
+) -> None:
+    said = two_members()
+    said.heartbeat(12_000, "a~1", 1, error, broker=answered_by)
+    here = THERE if error else HERE
+    for at in (13_000, 15_000, 18_000, 21_000):
+        said.heartbeat(at, "a~1", 1, broker=here)
+    said.heartbeat(22_500, "a~1", 1, "REBALANCE_IN_PROGRESS", broker=here)
+    said.join(22_510, "a~1", generation=2, leader="a~1", members={"a~1": {}}, took=10, broker=here)
+    said.sync(22_530, "a~1", 2, {"t": [0]}, {"a~1": {"t": [0]}}, broker=here)
+    found = second_generation(said)
+    assert (found.trigger, found.trigger_client_id, found.started) == ("session_timeout", "b", START + begun * MS)
+    assert any("began all sessions anew" in each.text for each in found.evidence) is bool(error)
+
+
 def test_a_session_begins_as_a_member_gets_its_assignment() -> None:
     said = Conversation()
     for member in SHARES:
@@ -153,7 +179,8 @@ def test_a_session_begins_as_a_member_gets_its_assignment() -> None:
     assert found.started == START + 18_020 * MS
 
 
-@pytest.mark.parametrize(("early", "trigger"), [(2_000, "session_timeout"), (2_000.5, "member_joined")])
+# The new coordinator has the group after the last answer of the old one, a millisecond after the last word.
+@pytest.mark.parametrize(("early", "trigger"), [(1_999, "session_timeout"), (1_999.5, "member_joined")])
 def test_a_member_that_was_expelled_before_its_session_ended_was_taken_out_by_somebody(
     early: float, trigger: str
 ) -> None:
@@ -1191,9 +1218,6 @@ def test_who_was_no_member_did_not_begin_a_rebalance_by_leaving() -> None:
     said.again(12_480, 2, SHARES)
     found = second_generation(said)
     assert (found.trigger, found.certainty) == ("unknown", Certainty.GUESSED)
-
-
-HERE, THERE = "10.0.0.1:9092", "10.0.0.2:9092"
 
 
 @pytest.mark.parametrize(
