@@ -151,6 +151,7 @@ class Tenure:
     first: int
     last: int
     in_vain: int | None = None  # when it was first asked something after that which it did not answer
+    told: list[tuple[int, str, str]] = field(default_factory=list)  # who answered before, and with which error, to wait
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,15 +199,14 @@ class GroupFacts:
         if not 0 < place < len(self.tenures):
             return None
         old, new = self.tenures[place - 1], self.tenures[place]
-        low, high = (bisect_left(self.refusals, each, key=_sent) for each in (old.last, new.first))
-        told = [(each.error, min(each.message.answered or each.at, new.first)) for each in self.refusals[low:high]]
         # Who does not coordinate a group any more knows that another broker was chosen for it, which loads it then.
-        away = [at for error, at in told if error == Error.NOT_COORDINATOR]
-        loading = [at for error, at in told if error == Error.COORDINATOR_LOAD_IN_PROGRESS]
-        gone = min([*away, *loading, new.first, new.first if old.in_vain is None else old.in_vain])
+        not_yet = [at for at, broker, error in new.told if broker == new.broker or error == _LOADING]
+        lost = [at for at, broker, _ in new.told if broker == old.broker]
+        gone = min([new.first, *(at for at, *_ in new.told)] + ([] if old.in_vain is None else [old.in_vain]))
         if not old.last < until or gone > until:
             return None
-        return TakeOver(old.broker, new.broker, old.last, max(loading, default=min(away, default=old.last)), new.first)
+        low = max([old.last, *not_yet])
+        return TakeOver(old.broker, new.broker, low, max(low, min(lost, default=low)), new.first)
 
     def asked_in_vain(self, member: str, until: int) -> bool:
         """Whether a member, after it was heard last, was told that the coordinator is away: who counts its session?"""
@@ -230,7 +230,8 @@ class GroupFacts:
 
 
 _NO_TIMES = array("q")
-_MOVED = frozenset({Error.NOT_COORDINATOR, Error.COORDINATOR_LOAD_IN_PROGRESS})
+_LOADING = Error.COORDINATOR_LOAD_IN_PROGRESS
+_MOVED = frozenset({Error.NOT_COORDINATOR, _LOADING})
 _HERE = FENCED | {Error.REBALANCE_IN_PROGRESS, Error.MEMBER_ID_REQUIRED}  # who answers so coordinates the group
 
 
@@ -270,22 +271,24 @@ def _tenures(log: GroupLog) -> list[Tenure]:
     """
     found: list[Tenure] = []
     of: dict[int, int] = {}  # places in it, by connection
-    lost = False
+    told: list[tuple[int, str, str]] = []
     answered = [each for each in log.messages if each.api in _OF_COORDINATORS and each.answered is not None]
     for message in sorted(answered, key=lambda each: each.answered or 0):
         assert message.answered is not None
         if message.error in _MOVED:
-            lost = lost or (bool(found) and message.broker == found[-1].broker)
+            told.append((message.answered, message.broker, message.error or ""))
         elif not message.error or message.error in _HERE:
             place = of.get(message.connection, len(found) - 1)
+            lost = bool(found) and any(broker == found[-1].broker for _, broker, _ in told)
             if place + 1 < len(found) and not lost:
                 del found[place + 1 :]
                 of = {connection: min(each, place) for connection, each in of.items()}
             elif not found or lost or (message.connection not in of and message.broker != found[-1].broker):
-                found.append(Tenure(message.broker, max(message.at, found[-1].last if found else 0), message.answered))
+                first = max([message.at, *(each.last for each in found[-1:]), *(at for at, *_ in told)])
+                found.append(Tenure(message.broker, first, message.answered, told=told))
             of[message.connection] = len(found) - 1
             found[-1].last = max(found[-1].last, message.over)
-            lost = False
+            told = []
     unanswered = [each for each in log.messages if each.outcome == "unanswered"]
     for old, new in pairwise(found):
         asked = [each.at for each in unanswered if each.broker == old.broker and old.last < each.at < new.first]

@@ -270,17 +270,18 @@ HERE, OTHER = "10.0.0.1:9092", "10.0.0.2:9092"
 
 
 @pytest.mark.parametrize(
-    ("error", "broker", "again", "at"),
+    ("error", "broker", "again", "low", "at"),
     [
-        ("NOT_COORDINATOR", HERE, OTHER, 11),
-        ("COORDINATOR_LOAD_IN_PROGRESS", OTHER, OTHER, 11),
-        ("NOT_COORDINATOR", HERE, HERE, 11),  # and has it again
-        ("COORDINATOR_NOT_AVAILABLE", HERE, HERE, None),  # it could not write
-        ("COORDINATOR_NOT_AVAILABLE", HERE, OTHER, 1),
+        ("NOT_COORDINATOR", HERE, OTHER, 1, 11),
+        ("NOT_COORDINATOR", OTHER, OTHER, 11, 11),  # it does not know yet that it is chosen
+        ("COORDINATOR_LOAD_IN_PROGRESS", OTHER, OTHER, 11, 11),
+        ("NOT_COORDINATOR", HERE, HERE, 11, 11),  # and has it again
+        ("COORDINATOR_NOT_AVAILABLE", HERE, HERE, 0, None),  # it could not write
+        ("COORDINATOR_NOT_AVAILABLE", HERE, OTHER, 1, 1),
     ],
 )
 def test_a_group_is_taken_over_when_its_coordinator_has_lost_it(
-    error: str, broker: str, again: str, at: int | None
+    error: str, broker: str, again: str, low: int, at: int | None
 ) -> None:
     said = Conversation()
     said.heartbeat(0, "a~1", 1)
@@ -290,7 +291,7 @@ def test_a_group_is_taken_over_when_its_coordinator_has_lost_it(
     if at is None:
         assert found is None
     else:
-        assert found == TakeOver(HERE, again, START + MS, START + at * MS, START + 20 * MS)
+        assert found == TakeOver(HERE, again, START + low * MS, START + at * MS, START + 20 * MS)
         early = facts(said).taken_over(START, START + 15 * MS)
         assert (early is None) is (error == "COORDINATOR_NOT_AVAILABLE")
 

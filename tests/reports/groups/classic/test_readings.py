@@ -164,6 +164,22 @@ def test_a_coordinator_that_takes_a_group_over_begins_all_sessions_anew(
     assert any("began all sessions anew" in each.text for each in found.evidence) is bool(error)
 
 
+def test_a_join_before_the_new_coordinator_can_have_ended_a_session_began_it() -> None:
+    said = two_members()
+    for at in (11_000, 12_000):
+        said.heartbeat(at, "a~1", 1, "NOT_COORDINATOR", broker=THERE)
+    for at in (13_000, 15_000, 18_000, 21_000):
+        said.heartbeat(at, "a~1", 1, broker=THERE)
+    said.join(21_900, "c~1", new=True, error="MEMBER_ID_REQUIRED", broker=THERE)
+    both: Members = {"a~1": {}, "c~1": {}}
+    said.join(21_910, "c~1", generation=2, leader="a~1", took=1_000, broker=THERE)
+    said.heartbeat(22_500, "a~1", 1, "REBALANCE_IN_PROGRESS", broker=THERE)
+    said.join(22_510, "a~1", generation=2, leader="a~1", members=both, took=400, broker=THERE)
+    found = second_generation(said)
+    assert (found.trigger, found.trigger_client_id, found.started) == ("member_joined", "c", START + 21_910 * MS)
+    assert [each.trigger for each in found.contributing] == ["session_timeout"]
+
+
 def test_a_session_begins_as_a_member_gets_its_assignment() -> None:
     said = Conversation()
     for member in SHARES:
