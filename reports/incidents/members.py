@@ -186,7 +186,8 @@ def _by_themselves(signs: Signs, beside: Sequence[Loss], of_brokers: Sequence[Ou
     for loss, fate, mine in zip(known, fates(signs, known, gone), left, strict=True):
         if fate.settled and fate.kind == IncidentKind.CLIENT_DIED:
             ended = fate.at(loss)
-            again = any(ended < (row["opened"] or 0) < loss.expelled for row in mine.connections.values())
+            soon = ended + int(_MOST_OF_A_SESSION * (loss.expelled - ended))  # later it may be what came in its place
+            again = any(ended < (row["opened"] or 0) < soon for row in mine.connections.values())
             if not fate.closed and not again:
                 yield loss
         elif (fate.settled or fate.lived) and _said_nothing(loss, mine, of_brokers, signs.end):

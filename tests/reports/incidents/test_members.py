@@ -748,6 +748,7 @@ def test_who_spoke_until_its_coordinator_went_is_the_brokers_incident(went: floa
         (36, [], [], True),  # after its coordinator had gone: it closed its connection to another broker
         (None, [], [], False),
         (30.2, [38], [], False),  # a client that looks for its coordinator closes connections, and opens others
+        (30.2, [38.1], [], True),  # but soon: this is what came in its place
         (30.2, [41], [], True),  # started anew
         (30.2, [], [30.1], False),  # it was closed, and could not leave
     ],
