@@ -11,7 +11,7 @@ from typing import TypeAlias
 from kafkascope.reports.columns.name_lists import listed, named
 from kafkascope.reports.columns.words import clock, duration
 from kafkascope.reports.incidents.blackouts import hides
-from kafkascope.reports.incidents.costs import of_rebalances
+from kafkascope.reports.incidents.costs import assigned, members_before, of_rebalances
 from kafkascope.reports.incidents.credentials import failures
 from kafkascope.reports.incidents.fates import (
     OPEN,
@@ -387,9 +387,8 @@ def _lost(signs: Signs, run: _Run) -> Incident:
         sure, what, advice = Certainty.GUESSED, f"froze, or {busy.words},", f"{busy.advice} {advice}"
         evidence += (busy.evidence,)
     back = returned(signs, of_run)
-    effects, cost_ms, rebalances = of_rebalances(
-        [loss.rebalance for loss in of_run] + [*_given_out(signs, of_run)] + back
-    )
+    rows = [loss.rebalance for loss in of_run] + [*_given_out(signs, of_run)] + back
+    effects, cost_ms, rebalances = of_rebalances(without_others(signs, rows, of_run))
     is_cut_off = fate.settled and fate.kind == IncidentKind.CLIENT_UNREACHABLE
     beside = cut_off_beside(signs, hosts if is_cut_off else [], names, min(times))
     effects += beside.effects
@@ -518,6 +517,26 @@ def _places(signs: Signs, of_run: Sequence[Loss]) -> list[Beginning]:
         for place in signs.once(beginnings).get(group, [])
         if since <= place.rows[0]["at"] <= until and members & {(row["client_id"], row["client"]) for row in place.rows}
     ]
+
+
+def without_others(signs: Signs, rows: Sequence[Row], of_run: Sequence[Loss]) -> list[Row]:
+    """Rebalances without the partitions of others that these took out too: their incidents tell those."""
+    mine = {(loss.client_id, loss.host) for loss in of_run}
+    theirs: dict[tuple[str, int], set[str]] = defaultdict(set)
+    for loss in signs.once(losses):
+        if (loss.client_id, loss.host) not in mine:
+            members = members_before(signs, loss.rebalance)
+            had = [one for one in members if (one["client_id"], one["host"]) == (loss.client_id, loss.host)]
+            theirs[loss.rebalance["group_id"], loss.rebalance["to_generation"]].update(
+                assigned(had) if len(had) == 1 else ()
+            )
+    found = []
+    for row in rows:
+        of_others = theirs.get((row["group_id"], row["to_generation"]), ())
+        left = [one for one in row["unowned"] or () if one["partition"] not in of_others]
+        longest = max((one["ms"] for one in left if one["ms"]), default=None)
+        found.append(row | {"unowned": left, "unowned_ms": longest} if of_others else row)
+    return found
 
 
 def _times(signs: Signs, of_run: Sequence[Loss]) -> int:

@@ -16,7 +16,7 @@ from kafkascope.reports.incidents.costs import of_rebalances
 from kafkascope.reports.incidents.fates import Loss
 from kafkascope.reports.incidents.incident import Effect, Incident, Weighed, every
 from kafkascope.reports.incidents.incident import in_words as outcome
-from kafkascope.reports.incidents.members import cut_off_by, losses, returned
+from kafkascope.reports.incidents.members import cut_off_by, losses, returned, without_others
 from kafkascope.reports.incidents.network import by_common_host
 from kafkascope.reports.incidents.replication import held_up_between
 from kafkascope.reports.incidents.runs import in_runs
@@ -172,7 +172,8 @@ def _incident(
     """Of what vanished between clients and brokers, with the members that were lost by it."""
     of_members = [loss for loss in lost if cut_off_by(signs, together, loss)]
     back = returned(signs, of_members) if of_members else []
-    of_groups, cost_ms, rebalances = of_rebalances([loss.rebalance for loss in of_members] + back)
+    rows = without_others(signs, [loss.rebalance for loss in of_members] + back, of_members)
+    of_groups, cost_ms, rebalances = of_rebalances(rows)
     since, end = together[0].since, signs.end if until is None else until
     hosts = sorted({host for one in together for host in (one.client, one.broker)})
     names = sorted({name for one in together for name in signs.names_at([one.client], address_alone(one.broker))})

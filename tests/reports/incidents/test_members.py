@@ -1043,3 +1043,27 @@ def test_tables_are_not_read_more_often_for_more_losses(monkeypatch: pytest.Monk
         assert sum(len(incident.rebalances) for incident in incidents) == many
         often.append(read.count(table))
     assert often[0] == often[1] > 0
+
+
+@pytest.mark.parametrize(
+    ("known", "told"),
+    [
+        (True, ["nobody read orders 0 for up to 10.0 s", "nobody read orders 1 for up to 9.5 s"]),
+        (False, ["nobody read orders 0-1 for up to 10.0 s"] * 2),  # which of them had what is not known
+    ],
+)
+def test_of_members_that_one_rebalance_takes_out_each_is_told_what_it_had_itself(known: bool, told: list[str]) -> None:
+    both = two_at_once()
+    had = [
+        member(f"c{n}", host) | {"assignment": [f"orders-{n - 1}"] if known else None}
+        for n, host in enumerate((H1, H2), 1)
+    ]
+    before = rebalance("member_joined", 4, 10, members=had)
+    (row,) = both["rebalances"]
+    row |= {"unowned_ms": 10_000.0}
+    row["unowned"] = [{"partition": f"orders-{n}", "since": None, "ms": ms} for n, ms in enumerate([10_000.0, 9_500.0])]
+    both["connections"][1] |= {"closed": None, "how_closed": None}  # the other one's process does not end
+    both["tcp_health"] = [health(2, "client", [30.5, 33, 36, 39], [30.5], client=H2)]
+    incidents = sorted(found(**both | {"rebalances": [before, row]}), key=lambda one: one.kind)
+    assert [one.kind for one in incidents] == ["client_died", "client_frozen"]
+    assert [next(each.text for each in one.effects if each.what == "partitions") for one in incidents] == told
