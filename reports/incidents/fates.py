@@ -189,6 +189,15 @@ def _died(loss: Loss, left: Traces, closed: int) -> int:
         at_once = all(row["closed_by"] == "client" and row["connection"] in with_it for row in later)
         if [row["how_closed"] for row in later] == ["rst"] or (later and at_once):
             return int(at)
+    # Who waited for the group hears its answer, its last word, as it is dead: its host resets that connection at once.
+    rest = [
+        row for row in mine if (row["opened"] or 0) <= closed and (row["closed"] or loss.expelled) > closed + TENTH_NS
+    ]
+    lives = [life for life in left.sent(closed, loss.since) if life.row["connection"] in left.connections]
+    spoke = any(closed < at <= loss.since for life in lives for at in life.tenths("payload_in"))
+    was_reset = [(row["how_closed"], row["closed_by"]) for row in rest] == [("rst", "client")]
+    if was_reset and not spoke and 0 <= rest[0]["closed"] - loss.since <= TENTH_NS:
+        return closed
     return max(closed, loss.since)
 
 

@@ -309,6 +309,27 @@ def test_one_that_dies_as_it_waits_for_a_rebalance_died_when_it_closed_what_else
 
 
 @pytest.mark.parametrize(
+    ("reset", "other", "spoke", "died"),
+    [
+        (30.05, 29.6, None, 29.6),
+        (30.2, 29.6, None, 30),  # by what it did after that
+        (30.05, 29.6, 29.8, 30),  # it lived on
+        (30.05, 29.8, None, 30),  # it closed another one later
+    ],
+)
+def test_one_that_dies_as_it_waits_shortly_died_when_it_closed_what_else_it_had(
+    reset: float, other: float, spoke: float | None, died: float
+) -> None:
+    ended = [
+        connection(1, opened=1, closed=reset, how_closed="rst", reset_by="client"),
+        *(connection(n, opened=2, closed=time, how_closed="fin") for n, time in enumerate((29.6, other), 2)),
+    ]
+    data = [29.5, *([spoke] if spoke else [])]
+    (one,) = lost(connections=ended, tcp_health=[health(1, "client", data, data)])
+    assert (one.kind, seconds(one.started)) == ("client_died", died)
+
+
+@pytest.mark.parametrize(
     ("besides", "kind"),
     [
         ([], "client_unreachable"),  # nothing was sent to it: nobody can tell
