@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 
@@ -34,7 +34,7 @@ from kafkascope.reports.incidents.uncoordinated import Uncoordinated, uncoordina
 from kafkascope.reports.incidents.who_is_who import Node
 from kafkascope.reports.vocabulary.events import EventKind
 from kafkascope.reports.vocabulary.finding_kinds import Severity
-from kafkascope.reports.vocabulary.incident_kinds import IncidentKind
+from kafkascope.reports.vocabulary.incident_kinds import IncidentKind, Role
 from kafkascope.reports.vocabulary.thresholds import threshold
 from kafkascope.reports.vocabulary.triggers import Certainty, Trigger
 from kafkascope.sniffer.units import MILLISECOND_NS, SECOND_NS
@@ -90,8 +90,12 @@ def incidents(signs: Signs) -> Iterator[Incident]:
             slow[time.host].append(time)
         elif time.host is None and not _is_of_replicas(signs, time, found):
             yield slow_brokers.incident(signs, time)
+    together = [*_at_once(signs, [one for one in found if one.stands_still], slow)]
+    for run in together:
+        yield _stalled_together(signs, run)
     for host in sorted(by_host.keys() | slow.keys()):
-        yield from _still(signs, [one for one in by_host.get(host, ()) if one.stands_still], slow.get(host, ()))
+        stalls = [one for one in by_host.get(host, ()) if one.stands_still and not any(one in run for run in together)]
+        yield from _still(signs, stalls, slow.get(host, ()))
 
 
 def _away(signs: Signs, of_host: Sequence[Outage]) -> Iterator[Incident]:
@@ -312,10 +316,8 @@ def _stalled(signs: Signs, run: Sequence[Outage]) -> Incident:
     lasted = worst.silence["duration_ms"]
     acknowledged = any(one.silence["acknowledged"] for one in run)
     unheard = not acknowledged and any(one.silence["asked"] for one in run)
-    quiet = hush(signs, worst.started, worst.ended or signs.end)
-    beside = _stall_beside(signs, worst)
-    alone = quiet < (lasted * MILLISECOND_NS / 2 if beside else threshold("all_quiet") * SECOND_NS)
-    sure = acknowledged and alone and worst.silence["waiting_connections"] > 1
+    quiet = _all_quiet(signs, worst)
+    sure = acknowledged and not quiet and worst.silence["waiting_connections"] > 1
     times = "" if len(run) == 1 else f" {len(run)} times, the longest"
     host_was = ", though its host acknowledged what it was sent" if acknowledged else ""
     if unheard:
@@ -326,7 +328,7 @@ def _stalled(signs: Signs, run: Sequence[Outage]) -> Incident:
     return Incident(
         kind=IncidentKind.BROKER_STALLED,
         severity=Severity.WARNING if lasted >= threshold("stall") * 1000 else Severity.INFO,
-        certainty=Certainty.CERTAIN if sure else Certainty.GUESSED if unheard or not alone else Certainty.LIKELY,
+        certainty=Certainty.CERTAIN if sure else Certainty.GUESSED if unheard or quiet else Certainty.LIKELY,
         subjects=signs.broker(worst.host),
         started=run[0].started,
         ended=run[-1].ended,
@@ -334,7 +336,7 @@ def _stalled(signs: Signs, run: Sequence[Outage]) -> Incident:
         f"{clock(worst.started)} on{host_was}" + outcome(effects),
         evidence=(
             *chain.from_iterable(map(_waited, run)),
-            *_seen_to_stall(worst, acknowledged, unheard, 0 if alone else quiet),
+            *_seen_to_stall(worst, acknowledged, unheard, quiet),
         ),
         advice="Look at that moment on the broker: a pause of garbage collection, a disk that stalled (iostat, "
         "dmesg), a virtual machine that was stopped or moved. If it lasts longer than broker.session.timeout.ms, "
@@ -344,6 +346,76 @@ def _stalled(signs: Signs, run: Sequence[Outage]) -> Incident:
         findings=frozenset().union(*(cost.findings for cost in costs)),
         rebalances=frozenset().union(*(cost.rebalances for cost in costs)),
     )
+
+
+def _at_once(
+    signs: Signs, stalls: Sequence[Outage], slow: Mapping[str, Sequence[SlowTime]]
+) -> Iterator[Sequence[Outage]]:
+    """Stalls of several brokers from one moment to another in which nobody else spoke either: one befell all."""
+    quiet = [
+        one
+        for one in stalls
+        if not one.by_its_own
+        and not any(_is_part(one, time) for time in slow.get(one.host, ()))
+        and _all_quiet(signs, one)
+    ]
+
+    def is_one(run: Sequence[Outage], one: Outage) -> bool:
+        ends = [each.ended or signs.end for each in (run[0], one)]
+        return one.started - run[0].started <= _AT_ONCE_NS and abs(ends[1] - ends[0]) <= _AT_ONCE_NS
+
+    for run in in_runs(sorted(quiet, key=lambda one: (one.started, one.host)), is_one):
+        if len({one.address for one in run}) > 1:
+            yield run
+
+
+def _stalled_together(signs: Signs, run: Sequence[Outage]) -> Incident:
+    """One incident for several brokers: of what they run on, or of where the capture was made."""
+    told = [_stalled(signs, [one]) for one in run]
+    lasted = max(one.silence["duration_ms"] for one in run)
+    waiting = sum(one.silence["waiting"] for one in run)
+    who = listed(sorted({name for one in run for name in one.silence["waiting_clients"] or ()}))
+    text = f"{counted(waiting, 'request')} of {who} waited for up to {duration(lasted)}"
+    others = [effect for one in told for effect in one.effects if effect.what != "requests"]
+    effects = (Effect("requests", text, waiting, lasted), *dict.fromkeys(others)) if waiting else (*others,)
+    quiet = duration(max(_all_quiet(signs, one) for one in run) / MILLISECOND_NS)
+    text = f"nobody else sent anything for {quiet} of it either: all may be on one machine, which stood still"
+    subjects = sorted((subject for one in told for subject in one.subjects), key=lambda one: one.role != Role.BROKER)
+    names = [signs.broker_words(one.host) for one in run]
+    seen = [
+        replace(each, text=f"{name}: {each.text}")
+        for name, one in zip(names, told, strict=True)
+        for each in one.evidence
+        if not each.rejected
+    ]
+    return replace(
+        told[0],
+        severity=Severity.WARNING if Severity.WARNING in {one.severity for one in told} else Severity.INFO,
+        certainty=Certainty.GUESSED,
+        subjects=tuple(subjects),
+        ended=None if any(one.ended is None for one in run) else max(one.ended or 0 for one in run),
+        headline=f"{listed(names)} answered nobody for {duration(lasted)} from "
+        f"{clock(run[0].started)} on, all at once, and for {quiet} of it nobody else sent anything" + outcome(effects),
+        evidence=(
+            *seen,
+            Weighed(text, None, run[0].started, 0.5),
+            Weighed("the clock of the capture was set, or its host stood still", None, None, 0.3, True),
+        ),
+        advice="Look at what these brokers run on, at that moment: one machine or hypervisor that was stopped or "
+        "moved, that had no CPU or memory left, or whose disk stalled. If each is on a machine of its own, see whether "
+        "the host of the capture stood still, or its clock was set: then nothing was wrong with them.",
+        cost_ms=max(one.cost_ms for one in told),
+        effects=effects,
+        findings=frozenset().union(*(one.findings for one in told)),
+        rebalances=frozenset().union(*(one.rebalances for one in told)),
+    )
+
+
+def _all_quiet(signs: Signs, stall: Outage) -> int:
+    """For how long (ns) nobody else spoke in a stall either, if it may be no broker's therefore; 0: it is one's."""
+    quiet = hush(signs, stall.started, stall.ended or signs.end)
+    half = stall.silence["duration_ms"] * MILLISECOND_NS / 2
+    return quiet if quiet >= (half if _stall_beside(signs, stall) else threshold("all_quiet") * SECOND_NS) else 0
 
 
 def _stall_beside(signs: Signs, stall: Outage) -> bool:

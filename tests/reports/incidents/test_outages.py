@@ -272,6 +272,27 @@ def test_where_nobody_else_says_anything_either_it_may_have_been_the_machine(aga
     assert any("nobody else sent anything for 7.0 s" in seen.text for seen in one.evidence) == (certainty == "guessed")
 
 
+@pytest.mark.parametrize(("others", "together"), [((9.9, 12.6, 30), True), ((9.9, 11, 12, 30), False)])
+def test_several_that_stand_still_at_once_while_nobody_speaks_are_one_incident(
+    others: tuple[float, ...], together: bool
+) -> None:
+    stalls = [
+        silence(B1, 10, 12.6, **HELD | {"waiting": 2, "waiting_clients": ["c1", "p1"]}),
+        silence(B2, 10.1, 12.7, **HELD | {"waiting": 3, "waiting_clients": ["c1"]}),
+    ]
+    incidents = told(*stalls, tcp_health=heard(*others), cluster_events=[listed(1, B1), listed(2, B2)])
+    assert [one.certainty for one in incidents] == (["guessed"] if together else ["certain"] * 2)
+    if together:
+        (one,) = incidents
+        assert (names(one), seconds(one.ended or 0)) == (["1", "2", B1, B2], 12.7)
+        assert one.headline.startswith(
+            f"broker 1 ({B1}), broker 2 ({B2}) answered nobody for 2.6 s from {clock(at(10))} on, all at once, and for "
+            "2.6 s of it nobody else sent anything; 5 requests of c1, p1 waited for up to 2.6 s"
+        )
+        assert one.evidence[0].text.startswith(f"broker 1 ({B1}): nothing from it on any connection")
+        assert one.evidence[-2].text.endswith("all may be on one machine, which stood still")
+
+
 @pytest.mark.parametrize(
     ("since", "until", "again", "certainty"),
     [
