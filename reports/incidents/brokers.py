@@ -90,11 +90,12 @@ def incidents(signs: Signs) -> Iterator[Incident]:
             slow[time.host].append(time)
         elif time.host is None and not _is_of_replicas(signs, time, found):
             yield slow_brokers.incident(signs, time)
-    together = [*_at_once(signs, [one for one in found if one.stands_still], slow)]
-    for run in together:
+    told: set[int] = set()
+    for run in _at_once(signs, [one for one in found if one.stands_still], slow):
         yield _stalled_together(signs, run)
+        told.update(map(id, run))
     for host in sorted(by_host.keys() | slow.keys()):
-        stalls = [one for one in by_host.get(host, ()) if one.stands_still and not any(one in run for run in together)]
+        stalls = [one for one in by_host.get(host, ()) if one.stands_still and id(one) not in told]
         yield from _still(signs, stalls, slow.get(host, ()))
 
 

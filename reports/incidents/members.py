@@ -522,20 +522,25 @@ def _places(signs: Signs, of_run: Sequence[Loss]) -> list[Beginning]:
 def without_others(signs: Signs, rows: Sequence[Row], of_run: Sequence[Loss]) -> list[Row]:
     """Rebalances without the partitions of others that these took out too: their incidents tell those."""
     mine = {(loss.client_id, loss.host) for loss in of_run}
-    theirs: dict[tuple[str, int], set[str]] = defaultdict(set)
-    for loss in signs.once(losses):
-        if (loss.client_id, loss.host) not in mine:
-            members = members_before(signs, loss.rebalance)
-            had = [one for one in members if (one["client_id"], one["host"]) == (loss.client_id, loss.host)]
-            theirs[loss.rebalance["group_id"], loss.rebalance["to_generation"]].update(
-                assigned(had) if len(had) == 1 else ()
-            )
+    had = signs.once(_had)
     found = []
     for row in rows:
-        of_others = theirs.get((row["group_id"], row["to_generation"]), ())
+        of_whom = had.get((row["group_id"], row["to_generation"]), {})
+        of_others = {partition for who, held in of_whom.items() if who not in mine for partition in held}
         left = [one for one in row["unowned"] or () if one["partition"] not in of_others]
         longest = max((one["ms"] for one in left if one["ms"]), default=None)
         found.append(row | {"unowned": left, "unowned_ms": longest} if of_others else row)
+    return found
+
+
+def _had(signs: Signs) -> dict[tuple[str, int | None], dict[tuple[str | None, str | None], list[str]]]:
+    """By rebalance, and by client id and host, what each that it took out had before, as far as one client is that."""
+    found: dict[tuple[str, int | None], dict[tuple[str | None, str | None], list[str]]] = defaultdict(dict)
+    for loss in signs.once(losses):
+        who = (loss.client_id, loss.host)
+        before = [one for one in members_before(signs, loss.rebalance) if (one["client_id"], one["host"]) == who]
+        if len(before) == 1:
+            found[loss.rebalance["group_id"], loss.rebalance["to_generation"]][who] = assigned(before)
     return found
 
 
