@@ -11,9 +11,9 @@ from kafkascope.decoders.errors import Error
 from kafkascope.reports.columns.name_lists import in_words, listed
 from kafkascope.reports.columns.text import address, address_alone, counted, without_port
 from kafkascope.reports.columns.words import clock, duration
-from kafkascope.reports.incidents.brokers import leaderless
 from kafkascope.reports.incidents.incident import Effect, Incident, Subject, Weighed, every
 from kafkascope.reports.incidents.incident import in_words as outcome
+from kafkascope.reports.incidents.outage_costs import leaderless
 from kafkascope.reports.incidents.outages import BACK, Outage, outages
 from kafkascope.reports.incidents.signs import Signs
 from kafkascope.reports.incidents.table_rows import Row

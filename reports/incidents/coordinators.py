@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 from kafkascope.reports.columns.name_lists import listed, named
 from kafkascope.reports.columns.text import address_alone, counted
 from kafkascope.reports.columns.words import clock
-from kafkascope.reports.incidents.brokers import uncoordinated_by
 from kafkascope.reports.incidents.incident import Effect, Incident, Weighed, every
+from kafkascope.reports.incidents.outage_costs import uncoordinated_by
 from kafkascope.reports.incidents.outages import Outage, out_at, outages
 from kafkascope.reports.incidents.signs import Signs, host_of
 from kafkascope.reports.incidents.table_rows import Row
