@@ -458,7 +458,7 @@ def _reporting(session: Any, what: str, progress: Progress | None, stop: threadi
                 try:
                     completed, total = _tasks(tracker, group)
                 except Exception:  # the JVM has died: the job fails, and tells of it
-                    return
+                    continue
                 if total:
                     progress(what, completed, total)
 

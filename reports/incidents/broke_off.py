@@ -125,7 +125,7 @@ def _codecs(signs: Signs, run: Sequence[_Turn]) -> list[str]:
 def _incident(signs: Signs, group: str, run: Sequence[_Turn], codecs: Sequence[str], after: Row | None) -> Incident:
     since = min(one.left["at"] for one in run)
     ended = None if after is None else after["started"]
-    names = sorted({one.left["client_id"] for one in run})
+    names = sorted({one.left["client_id"] for one in run if one.left["client_id"]})
     ms = ((signs.end if ended is None else ended) - since) / MILLISECOND_NS
     partitions = assigned(one.member for one in run)
     effects = (unread(partitions, ms, "" if ended is not None else ", to the end of the capture"),)
@@ -146,11 +146,12 @@ def _incident(signs: Signs, group: str, run: Sequence[_Turn], codecs: Sequence[s
         started=since,
         ended=ended,
         headline=f"all members of group {group} leave as soon as they are sent records{in_codec}, and commit nothing: "
-        f"{listed(names)}, {counted(len(run), 'time')} from {clock(since)} to {clock(until)}, half of the times after "
+        f"{listed(names or ['members without a name'])}, {counted(len(run), 'time')} from {clock(since)} to "
+        f"{clock(until)}, half of the times after "
         f"{duration(stayed / MILLISECOND_NS)}" + in_words(effects),
         evidence=tuple(
             Weighed(
-                f"{one.left['client_id']} left {duration(one.stayed / MILLISECOND_NS)} after it had got "
+                f"{one.left['client_id'] or 'a member'} left {duration(one.stayed / MILLISECOND_NS)} after it had got "
                 f"{counted(len(one.member['assignment']), 'partition')}: it had been sent records",
                 one.left["packet"],
                 one.left["at"],

@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Collection, Sequence
 from functools import cached_property
 
+import pyarrow as pa
 import pyarrow.compute as pc
 
 from kafkascope.reports.columns.text import address, without_port
@@ -79,10 +80,10 @@ class ConnectionRows(TableRows):
         """Connections of clients with these ids, by number."""
         return self.connections(pc.field("client_id").isin(list(client_ids)))
 
-    def connections_of(self, clients: Collection[tuple[str, str]]) -> list[Row]:
-        """Connections of some clients, each a host and a client id, by number."""
+    def connections_of(self, clients: Collection[tuple[str, str | None]]) -> list[Row]:
+        """Connections of some clients, each a host and a client id, which may have none, by number."""
         hosts, names = {host for host, _ in clients}, {name for _, name in clients}
-        where = pc.field("client").isin(list(hosts)) & pc.field("client_id").isin(list(names))
+        where = pc.field("client").isin(list(hosts)) & pc.field("client_id").isin(pa.array(names, pa.string()))
         return [row for row in self.connections(where) if (row["client"], row["client_id"]) in clients]
 
     def connections_between(self, pairs: Collection[tuple[str, str]]) -> list[Row]:

@@ -64,6 +64,17 @@ def test_all_members_leave_when_they_are_sent_records() -> None:
     assert one.rebalances == {("shop", 1), ("shop", 3)}
 
 
+@pytest.mark.parametrize(("nameless", "who"), [(("c2",), "c1"), (("c1", "c2"), "members without a name")])
+def test_a_client_may_have_no_name(nameless: tuple[str, ...], who: str) -> None:
+    tables = {
+        name: [one | {"client_id": None} if one["client_id"] in nameless else one for one in rows]
+        for name, rows in (("group_events", LEFT), ("connections", CONNECTIONS))
+    }
+    (one,) = of(**tables)
+    assert f"commit nothing: {who}, 3 times" in one.headline
+    assert "None" not in one.headline + str([seen.text for seen in one.evidence])
+
+
 def test_until_somebody_stays() -> None:
     stays = rebalance("member_joined", 5, 50, members=[got("c1", H1, 51, 3)])
     (one,) = of(FIRST, AGAIN, stays)
