@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from pyarrow import dataset as ds
 
 from kafkascope.reports.columns import scanning
-from kafkascope.reports.columns.arrow import numbered
+from kafkascope.reports.columns.arrow import among, numbered
 from kafkascope.reports.groups.history import Contributing, Event, Evidence, Member, Rebalance, Unowned
 from kafkascope.reports.vocabulary.events import EventKind
 from kafkascope.reports.vocabulary.tables import GROUP_EVENTS, REBALANCES
@@ -214,7 +214,7 @@ def _rows_of(table: ds.Dataset, schema: pa.Schema, group_ids: Sequence[str], tim
     kept = schema.empty_table()
     if not group_ids:
         return kept
-    mine = pc.field("group_id").isin(pa.array(group_ids, pa.string()))
+    mine = among("group_id", group_ids)
     columns = [name for name in schema.names if name != _MEMBERS]
     held = 0
     for batch in scanning.batches(table, columns, mine, batch_size=_ROWS_AT_ONCE):

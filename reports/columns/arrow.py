@@ -42,6 +42,11 @@ def moment(nanoseconds: int) -> pa.Scalar:
     return pa.scalar(nanoseconds, TIME)
 
 
+def among(column: str, texts: Iterable[str | None]) -> pc.Expression:
+    """Whether a text is one of these; of an empty list Arrow does not know that it is one of texts."""
+    return pc.field(column).isin(pa.array([*texts], pa.string()))
+
+
 def times_of_milliseconds(milliseconds: Numbers) -> pa.Array:
     """A column of UTC times from Kafka's timestamps; null for -1, which means none, and for what no column can hold."""
     there = (milliseconds != -1) & ~times_too_far(milliseconds)

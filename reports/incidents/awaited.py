@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kafkascope.decoders.errors import Error
+from kafkascope.reports.columns.arrow import among
 from kafkascope.reports.columns.name_lists import listed, named
 from kafkascope.reports.columns.words import clock, duration
 from kafkascope.reports.incidents.costs import assigned, held_up, unread
@@ -208,7 +209,7 @@ def _heard_alone(signs: Signs) -> dict[_Who, dict[str, Row]]:
     """
     known = pa.array([row["group_id"] for row in signs.latest_rebalances], pa.string())
     beats = pc.field("api").isin(_HEARTBEATS) & (pc.field("error") == Error.NONE)
-    where = beats & pc.field("group_id").is_valid() & ~pc.field("group_id").isin(known)
+    where = beats & pc.field("group_id").is_valid() & ~among("group_id", known)
     said, static = set[tuple[int, str]](), set[tuple[int, str]]()
     for batch in signs.batches("exchanges", ("connection", "group_id", "request"), where):
         of_static = pc.fill_null(pc.match_substring(batch["request"], _IS_STATIC), True)
@@ -258,7 +259,7 @@ def _later(signs: Signs, silent: Sequence[Loss]) -> tuple[set[_Member], set[_Mem
     """Those that left, were taken out or replaced since they were heard last, and those that came anew."""
     since: dict[_Member, int] = {_member(loss): loss.since for loss in silent}
     groups = sorted({group for group, *_ in since})
-    where = pc.field("group_id").isin(groups) & pc.field("event").isin(sorted(_GOES | _COMES | {EventKind.REPLACED}))
+    where = among("group_id", groups) & pc.field("event").isin(sorted(_GOES | _COMES | {EventKind.REPLACED}))
     went, came = set[_Member](), set[_Member]()
     for row in signs.rows("group_events", _EVENT, where) if since else ():
         who = row["group_id"], row["client"], row["client_id"]

@@ -8,6 +8,7 @@ from collections.abc import Collection, Sequence
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from kafkascope.reports.columns.arrow import among
 from kafkascope.reports.columns.tenths import TENTH_NS, tenths
 from kafkascope.reports.columns.text import address, address_alone
 from kafkascope.reports.incidents.signs import Signs
@@ -101,10 +102,10 @@ def _first_data(signs: Signs, places: Collection[str]) -> dict[str, int]:
     names = {name for client, _, name, _ in signs.parties if name and client in places and is_of_broker(name)}
     of_brokers = pc.field("sender") == "broker"
     if names:
-        theirs = pc.field("client").isin(hosts) & pc.field("client_id").isin(sorted(names))
+        theirs = among("client", hosts) & among("client_id", names)
         asks = [batch["connection"] for batch in signs.batches("connections", ["connection"], theirs)]
         of_brokers |= pc.field("connection").isin([number for column in asks for number in column.to_pylist()])
-    where = pc.field("host").isin(hosts) & pc.field("at").is_valid() & of_brokers
+    where = among("host", hosts) & pc.field("at").is_valid() & of_brokers
     found: dict[str, int] = {}
     for batch in signs.batches("tcp_health", ("host", "broker", "sender", "at", "payload_in"), where):
         row, tenth = tenths(batch["at"], batch["payload_in"])

@@ -9,6 +9,7 @@ from itertools import chain
 
 import pyarrow.compute as pc
 
+from kafkascope.reports.columns.arrow import among
 from kafkascope.reports.columns.name_lists import listed
 from kafkascope.reports.columns.words import duration
 from kafkascope.reports.groups.body import body_of
@@ -47,7 +48,7 @@ _ROLES = {"topic": Role.TOPIC, "group": Role.GROUP}
 
 def _sought(signs: Signs, names: Sequence[str]) -> Mapping[tuple[str, str], set[str]]:
     """Groups and transactional ids whose coordinator some clients may not look for, by client id and error."""
-    where = (pc.field("api") == _SEEKS) & pc.field("client_id").isin([*names]) & pc.field("error").isin([*REFUSED])
+    where = (pc.field("api") == _SEEKS) & among("client_id", names) & pc.field("error").isin([*REFUSED])
     found: dict[tuple[str, str], set[str]] = defaultdict(set)
     for batch in signs.batches("exchanges", ("client_id", "error", "request"), where):
         for row in batch.group_by(["client_id", "error", "request"]).aggregate([]).to_pylist():

@@ -6,9 +6,9 @@ from collections import defaultdict
 from collections.abc import Collection, Sequence
 from functools import cached_property
 
-import pyarrow as pa
 import pyarrow.compute as pc
 
+from kafkascope.reports.columns.arrow import among
 from kafkascope.reports.columns.text import address, without_port
 from kafkascope.reports.incidents.table_rows import Row, TableRows
 
@@ -63,7 +63,7 @@ class ConnectionRows(TableRows):
     def _to(self, places: Collection[str], which: pc.Expression) -> dict[str, list[Row]]:
         found: dict[str, list[Row]] = {place: [] for place in sorted(places)}
         hosts, ports = {without_port(place) for place in found}, {int(place.rpartition(":")[2]) for place in found}
-        where = which & pc.field("broker").isin(sorted(hosts)) & pc.field("broker_port").isin(sorted(ports))
+        where = which & among("broker", hosts) & pc.field("broker_port").isin(sorted(ports))
         if len(found) > 1 and not self.fits("connections", where):
             half = len(found) // 2
             return self._to([*found][:half], which) | self._to([*found][half:], which)
@@ -78,18 +78,18 @@ class ConnectionRows(TableRows):
 
     def connections_named(self, client_ids: Collection[str]) -> list[Row]:
         """Connections of clients with these ids, by number."""
-        return self.connections(pc.field("client_id").isin(list(client_ids)))
+        return self.connections(among("client_id", client_ids))
 
     def connections_of(self, clients: Collection[tuple[str, str | None]]) -> list[Row]:
         """Connections of some clients, each a host and a client id, which may have none, by number."""
         hosts, names = {host for host, _ in clients}, {name for _, name in clients}
-        where = pc.field("client").isin(list(hosts)) & pc.field("client_id").isin(pa.array(names, pa.string()))
+        where = among("client", hosts) & among("client_id", names)
         return [row for row in self.connections(where) if (row["client"], row["client_id"]) in clients]
 
     def connections_between(self, pairs: Collection[tuple[str, str]]) -> list[Row]:
         """Connections between some clients' and brokers' addresses, by number."""
         clients, brokers = sorted({client for client, _ in pairs}), sorted({broker for _, broker in pairs})
-        where = pc.field("client").isin(clients) & pc.field("broker").isin(brokers)
+        where = among("client", clients) & among("broker", brokers)
         return [row for row in self.connections(where) if (row["client"], row["broker"]) in pairs]
 
     def connections_by_number(self, numbers: Sequence[int]) -> dict[int, Row]:

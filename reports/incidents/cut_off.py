@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import pyarrow.compute as pc
 
-from kafkascope.reports.columns.arrow import moment
+from kafkascope.reports.columns.arrow import among, moment
 from kafkascope.reports.columns.name_lists import listed, named
 from kafkascope.reports.columns.text import address_alone, counted
 from kafkascope.reports.columns.words import clock, duration
@@ -103,7 +103,7 @@ def cut_off(signs: Signs) -> list[CutOff]:
 def _sent(signs: Signs, hosts: Sequence[str]) -> dict[str, list[int]]:
     """When hosts sent something to a broker, by tenths of a second, in order."""
     times: dict[str, set[int]] = defaultdict(set)
-    where = (pc.field("sender") == "client") & pc.field("client").isin(hosts) & pc.field("at").is_valid()
+    where = (pc.field("sender") == "client") & among("client", hosts) & pc.field("at").is_valid()
     for row in signs.rows("tcp_health", _SENT, where) if hosts else ():
         times[row["client"]].update(Life(row).tenths("sent_in"))
     return defaultdict(list, {host: sorted(of_host) for host, of_host in times.items()})
@@ -115,7 +115,7 @@ def _others_heard(signs: Signs, run: Sequence[Unheard], last: int) -> bool:
     brokers = sorted({one.place for one in run})
     where = (
         (pc.field("sender") == "client")
-        & pc.field("broker").isin(brokers)
+        & among("broker", brokers)
         & (pc.field("client") != run[0].client)
         & (pc.field("at") > moment(since - 10 * SECOND_NS))
         & (pc.field("at") <= moment(last))

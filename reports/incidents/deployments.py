@@ -12,7 +12,7 @@ from itertools import pairwise
 import pyarrow.compute as pc
 
 from kafkascope.decoders import apis
-from kafkascope.reports.columns.arrow import moment
+from kafkascope.reports.columns.arrow import among, moment
 from kafkascope.reports.columns.name_lists import listed
 from kafkascope.reports.columns.text import counted
 from kafkascope.reports.columns.words import clock
@@ -130,7 +130,7 @@ def _deaths(signs: Signs, run: Sequence[Row]) -> list[int]:
 def _ended_before(signs: Signs, run: Sequence[Row]) -> list[list[Row]]:
     """Of each process that was replaced its connections, ended by then; none if it may have closed them unseen."""
     within = int(threshold("one_trouble") * SECOND_NS)
-    where = pc.field("client_id").isin([row["client_id"] for row in run])
+    where = among("client_id", [row["client_id"] for row in run])
     where &= (pc.field("closed") >= moment(run[0]["at"] - within)) & (pc.field("closed") <= moment(run[-1]["at"]))
     of_client: dict[str, list[Row]] = defaultdict(list)
     for row in signs.rows("connections", _ENDED, where):

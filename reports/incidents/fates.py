@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import pyarrow.compute as pc
 
 from kafkascope.decoders import apis
-from kafkascope.reports.columns.arrow import moment
+from kafkascope.reports.columns.arrow import among, moment
 from kafkascope.reports.columns.name_lists import listed
 from kafkascope.reports.columns.tenths import TENTH_NS
 from kafkascope.reports.columns.text import counted
@@ -115,7 +115,7 @@ def _ended_sessions(signs: Signs, losses: Sequence[Loss]) -> dict[int, tuple[int
         return {}
     where = (
         (pc.field("api_key") == apis.FETCH)
-        & pc.field("client_id").isin(names)
+        & among("client_id", names)
         & (pc.field("requested") >= moment(min(loss.since for loss in losses)))
         & (pc.field("requested") < moment(max(loss.expelled for loss in losses)))
     )
@@ -285,7 +285,7 @@ class Beside:
 def cut_off_beside(signs: Signs, hosts: Sequence[str], names: Collection[str], at: int) -> Beside:
     """Clients other than some that had connections on these hosts as they were cut off, such as producers."""
     others = {name for name in signs.names_at(hosts) if name not in names and name != NO_NAME}
-    where = pc.field("client").isin(hosts) & pc.field("client_id").isin(sorted(others))
+    where = among("client", hosts) & among("client_id", others)
     where &= pc.field("opened").is_null() | (pc.field("opened") <= moment(at))
     where &= pc.field("closed").is_null() | (pc.field("closed") > moment(at))
     rows = signs.connections(where) if others else []

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from kafkascope.decoders import apis
 from kafkascope.decoders.errors import Error
-from kafkascope.reports.columns.arrow import integers
+from kafkascope.reports.columns.arrow import among, integers
 from kafkascope.reports.columns.name_lists import in_words as partitions_in_words
 from kafkascope.reports.columns.text import address_alone, counted
 from kafkascope.reports.columns.topics import ID_PREFIX
@@ -118,8 +118,8 @@ def halts(signs: Signs) -> list[Halt]:
 def _what_waits(signs: Signs, alive: Sequence[_Alive]) -> dict[_Alive, tuple[Row, ...]]:
     """The last rows of lag of what each reads in which there is more; none if it works on, or often pauses so long."""
     of: dict[tuple[str, str, str], list[Row]] = defaultdict(list)
-    where = pc.field("group_id").isin([one.group for one in alive])
-    where &= pc.field("client_id").isin([one.name for one in alive])
+    where = among("group_id", [one.group for one in alive])
+    where &= among("client_id", [one.name for one in alive])
     for row in signs.rows("lag", _LAG, where) if alive else ():
         of[row["group_id"], row["client_id"], row["client"]].append(row)
     return {one: _waiting(one, sorted(of[one[:3]], key=itemgetter("at"))) for one in alive}

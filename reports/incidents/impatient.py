@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import pyarrow.compute as pc
 
 from kafkascope.decoders.errors import Error
+from kafkascope.reports.columns.arrow import among
 from kafkascope.reports.columns.name_lists import listed
 from kafkascope.reports.columns.text import address, counted
 from kafkascope.reports.columns.words import clock, duration
@@ -92,7 +93,7 @@ def found(signs: Signs) -> list[Impatient]:
     if not often:
         return []
     last = _last_exchanges(signs, [row["connection"] for rows in often.values() for row in rows])
-    names = pc.field("client_id").isin(sorted({client_id for _, client_id in often}))
+    names = among("client_id", sorted({client_id for _, client_id in often}))
     all_of: dict[tuple[str, str], list[Row]] = defaultdict(list)
     for row in signs.rows("connections", _OF_CONNECTIONS, where & names):
         all_of[row["client"], row["client_id"]].append(row)

@@ -10,6 +10,7 @@ from itertools import accumulate, pairwise
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from kafkascope.reports.columns.arrow import among
 from kafkascope.reports.columns.name_lists import in_words, listed
 from kafkascope.reports.columns.words import clock
 from kafkascope.reports.incidents import awaited
@@ -225,7 +226,7 @@ def by_quota(signs: Signs) -> dict[str, list[Trend]]:
         (pc.field("part") == "throttled")
         & pc.field("topic").is_null()
         & pc.field("api").isin(_FETCHES)
-        & pc.field("client_id").isin(sorted(of_member))
+        & among("client_id", of_member)
     )
     held: dict[tuple[str, int], float] = defaultdict(float)  # by client and place of the trend: seconds
     for row in signs.rows("latency", ("client_id", "from", "sum_ms"), where) if of_member else ():

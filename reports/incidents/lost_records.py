@@ -19,7 +19,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kafkascope.reports.columns.arrow import changes, dictionary_codes, integers
+from kafkascope.reports.columns.arrow import among, changes, dictionary_codes, integers
 from kafkascope.reports.columns.name_lists import in_words as partitions_in_words
 from kafkascope.reports.columns.name_lists import listed
 from kafkascope.reports.columns.series import in_groups
@@ -185,7 +185,7 @@ def _merged(ranges: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
 def _batches_in(signs: Signs, twice: Mapping[tuple[str, int], Sequence[tuple[int, int]]]) -> Iterator[Row]:
     """Batches at the beginning of these ranges, and of their logs; no more than `MOST_ROWS`."""
     left = MOST_ROWS
-    where = _CONFIRMED & pc.field("topic").isin(sorted({topic for topic, _ in twice}))
+    where = _CONFIRMED & among("topic", sorted({topic for topic, _ in twice}))
     merged = {log: np.array(_merged(ranges), np.int64).T for log, ranges in twice.items()}
     for batch in signs.batches("batches", _BATCH, where):
         base, last = integers(batch["base_offset"]), integers(batch["last_offset"])

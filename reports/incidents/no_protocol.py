@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 
 from kafkascope.decoders import apis
 from kafkascope.decoders.errors import Error
+from kafkascope.reports.columns.arrow import among
 from kafkascope.reports.columns.name_lists import listed
 from kafkascope.reports.columns.text import counted
 from kafkascope.reports.columns.words import clock
@@ -50,7 +51,7 @@ def unjoined(signs: Signs) -> list[Unjoined]:
         if is_missing and row["client_id"] and _INTERNAL.match(row["topic"] or ""):
             asked[row["client_id"]].add(row["topic"])
     said: dict[str, list[Row]] = defaultdict(list)
-    where = pc.field("client_id").isin(sorted(asked)) & pc.field("api").isin(["ApiVersions", "FindCoordinator", *JOINS])
+    where = among("client_id", asked) & pc.field("api").isin(["ApiVersions", "FindCoordinator", *JOINS])
     for row in signs.rows("exchanges", _COLUMNS, where) if asked else ():
         said[row["client_id"]].append(row)
     found = (_unjoined(signs, name, topics, said[name]) for name, topics in sorted(asked.items()))

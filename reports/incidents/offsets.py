@@ -8,6 +8,7 @@ from typing import TypeAlias
 
 import pyarrow.compute as pc
 
+from kafkascope.reports.columns.arrow import among
 from kafkascope.reports.columns.name_lists import listed
 from kafkascope.reports.columns.words import clock
 from kafkascope.reports.groups.body import body_of, rows
@@ -82,7 +83,7 @@ def _moved(signs: Signs, by_client: Mapping[_Who, Sequence[Row]]) -> dict[_Who, 
 def _committed_before(signs: Signs, first: Mapping[str, int]) -> dict[tuple[str, str, int], int]:
     """What groups had committed before a time, by group and partition."""
     latest: dict[tuple[str, str, int], tuple[int, int]] = {}  # when, and what
-    where = pc.field("group_id").isin(sorted(first)) & pc.field("committed_offset").is_valid()
+    where = among("group_id", first) & pc.field("committed_offset").is_valid()
     for batch in signs.batches("lag", _OF_LAG, where):
         for row in batch.to_pylist():
             if row["at"] + row["width_ms"] * MILLISECOND_NS <= first[row["group_id"]]:

@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterator, Sequence
 import pyarrow.compute as pc
 
 from kafkascope.decoders.errors import Error
+from kafkascope.reports.columns.arrow import among
 from kafkascope.reports.columns.nearest import near_ones
 from kafkascope.reports.columns.words import clock
 from kafkascope.reports.incidents.changes import changes_made, named_in
@@ -70,7 +71,7 @@ def made(signs: Signs) -> Iterator[Incident]:
 def _first_used(signs: Signs, topics: Collection[str]) -> dict[str, int]:
     """When somebody first read, or wrote, some topics."""
     found: dict[str, int] = {}
-    where = pc.field("topic").isin(sorted(topics)) & pc.field("at").is_valid()
+    where = among("topic", topics) & pc.field("at").is_valid()
     for batch in signs.batches("partitions", ("topic", "at"), where) if topics else ():
         for row in batch.group_by("topic").aggregate([("at", "min")]).to_pylist():
             found[row["topic"]] = min(found.get(row["topic"], row["at_min"]), row["at_min"])

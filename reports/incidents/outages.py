@@ -11,7 +11,7 @@ from itertools import accumulate, pairwise
 
 import pyarrow.compute as pc
 
-from kafkascope.reports.columns.arrow import moment
+from kafkascope.reports.columns.arrow import among, moment
 from kafkascope.reports.columns.text import address, address_alone
 from kafkascope.reports.incidents.away import gone_before, is_left_out, is_off, missed
 from kafkascope.reports.incidents.blackouts import hides, hush
@@ -227,7 +227,7 @@ def _with_times(signs: Signs, found: Sequence[Outage]) -> list[Outage]:
     """
     idle = [_was_idle(signs, one) for one in found]
     hosts = {one.address for one, is_idle in zip(found, idle, strict=True) if is_idle}
-    where = pc.field("broker").isin(sorted(hosts)) & pc.field("closed").is_valid() & (pc.field("closed_by") == "broker")
+    where = among("broker", hosts) & pc.field("closed").is_valid() & (pc.field("closed_by") == "broker")
     closed: dict[str, list[int]] = defaultdict(list)
     for row in signs.connections(where) if hosts else ():
         if row["protocol"] == "kafka":
@@ -426,7 +426,7 @@ def _asks(signs: Signs, outage: Outage, node: Node) -> Row | None:
 def _asking(signs: Signs) -> dict[tuple[str, str], list[Row]]:
     """Connections of brokers that share an address, by that and by their node id, in order of time."""
     hosts = {address_alone(row["host"]) for row in signs.silences if address_alone(row["host"]) != row["host"]}
-    where = pc.field("client").isin(sorted(hosts)) & pc.match_substring_regex(pc.field("client_id"), OF_NODES)
+    where = among("client", hosts) & pc.match_substring_regex(pc.field("client_id"), OF_NODES)
     where &= (pc.field("exchanges") > 0) & pc.field("opened").is_valid()
     found: dict[tuple[str, str], list[Row]] = defaultdict(list)
     for row in sorted(signs.connections(where) if hosts else (), key=lambda row: int(row["opened"])):

@@ -10,6 +10,7 @@ from itertools import pairwise
 
 import pyarrow.compute as pc
 
+from kafkascope.reports.columns.arrow import among
 from kafkascope.reports.columns.name_lists import listed, named
 from kafkascope.reports.columns.text import counted
 from kafkascope.reports.columns.words import clock, duration
@@ -74,7 +75,7 @@ def loops(signs: Signs) -> list[Loop]:
             left[_who(row)].append(row)
     often = {who: rows for who, rows in left.items() if len(rows) >= threshold("crashes")}
     groups = {group for group, *_ in often} - signs.once(beginnings).keys()
-    where = pc.field("group_id").isin(sorted(groups)) & pc.field("event").isin(sorted(_COMES))
+    where = among("group_id", groups) & pc.field("event").isin(sorted(_COMES))
     came: dict[_Who, list[Row]] = defaultdict(list)
     last: dict[str, dict[_Who, int]] = defaultdict(dict)
     rows_of_groups = signs.rows("group_events", where=where) if groups else []
@@ -96,7 +97,7 @@ def _without_place(signs: Signs, whose: Collection[_Who]) -> set[_Who]:
 
     So it is with auto.offset.reset=none.
     """
-    names = pc.field("client_id").isin(sorted({client_id for _, client_id, _ in whose}))
+    names = among("client_id", sorted({client_id for _, client_id, _ in whose}))
     told: dict[tuple[str, str | None], list[bool]] = defaultdict(list)  # by client: whether there was none
     for row in _of_clients(signs, ("response",), names & (pc.field("api") == "OffsetFetch")) if whose else ():
         offsets = {offset for *_, offset in committed_offsets(body_of(row["response"]))}

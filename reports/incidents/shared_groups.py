@@ -10,6 +10,7 @@ from itertools import combinations, groupby, pairwise
 
 import pyarrow.compute as pc
 
+from kafkascope.reports.columns.arrow import among
 from kafkascope.reports.columns.name_lists import listed
 from kafkascope.reports.columns.text import counted
 from kafkascope.reports.columns.words import clock
@@ -134,7 +135,7 @@ def _of_connect(signs: Signs, group: str, found: Sequence[Row]) -> Incident:
 def _read_from(signs: Signs, hosts: Collection[str]) -> dict[str, set[str]]:
     """The topics that each of some hosts fetched."""
     found: dict[str, set[str]] = defaultdict(set)
-    where = pc.field("client").isin(sorted(hosts)) & (pc.field("direction") == "fetch") & pc.field("topic").is_valid()
+    where = among("client", hosts) & (pc.field("direction") == "fetch") & pc.field("topic").is_valid()
     for batch in signs.batches("throughput", ("client", "topic"), where):
         for row in batch.group_by(["client", "topic"]).aggregate([]).to_pylist():
             found[row["client"]].add(row["topic"])

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from kafkascope.decoders import apis
 from kafkascope.decoders.errors import Error
-from kafkascope.reports.columns.arrow import moment
+from kafkascope.reports.columns.arrow import among, moment
 from kafkascope.reports.columns.name_lists import listed
 from kafkascope.reports.columns.text import counted
 from kafkascope.reports.columns.words import clock, duration
@@ -353,7 +353,7 @@ def _fetches(signs: Signs, rows: Sequence[Row], names: Collection[str]) -> dict[
         return {}
     around = int(threshold("one_trouble") * SECOND_NS)
     where = (
-        pc.field("client_id").isin(sorted(names))
+        among("client_id", names)
         & (pc.field("api_key") == apis.FETCH)
         & (pc.field("answered") >= moment(min(row["started"] for row in rows) - around))
         & (pc.field("answered") <= moment(max(row["stable"] or row["started"] for row in rows)))

@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kafkascope.reports.columns.arrow import moment, one_array
+from kafkascope.reports.columns.arrow import among, moment, one_array
 from kafkascope.reports.columns.name_lists import listed
 from kafkascope.reports.columns.series import OTHERS, replaced
 from kafkascope.reports.columns.text import address, address_alone, counted
@@ -307,9 +307,7 @@ def _edge(times: I64, since: int, until: int) -> tuple[int, int]:
 def _connections_to(signs: Signs, hosts: Set[str]) -> tuple[pa.Array, pa.Array]:
     """Connections to some brokers, and to which of them."""
     found: dict[int, str] = {}
-    where = pc.field("broker").isin(pa.array({*map(address_alone, hosts)}, pa.string())) & (
-        pc.field("protocol") == "kafka"
-    )
+    where = among("broker", {*map(address_alone, hosts)}) & (pc.field("protocol") == "kafka")
     for batch in signs.batches("connections", ("connection", "broker", "broker_port"), where) if hosts else ():
         for row in batch.to_pylist():
             if (host := signs.where(address(row["broker"], row["broker_port"]))) in hosts:

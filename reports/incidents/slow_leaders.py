@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import pyarrow.compute as pc
 
-from kafkascope.reports.columns.arrow import moment
+from kafkascope.reports.columns.arrow import among, moment
 from kafkascope.reports.columns.name_lists import listed
 from kafkascope.reports.columns.text import counted
 from kafkascope.reports.columns.words import clock, duration
@@ -86,7 +86,7 @@ def _waits(signs: Signs) -> Iterator[_Wait]:
     if not rows:
         return
     missing = {(one.loss.rebalance["group_id"], one.loss.client_id) for one in signs.once(found)}
-    where = (pc.field("api") == "SyncGroup") & pc.field("group_id").isin(sorted({row["group_id"] for row in rows}))
+    where = (pc.field("api") == "SyncGroup") & among("group_id", sorted({row["group_id"] for row in rows}))
     where &= pc.field("requested") >= moment(min(row["joined"] for row in rows))
     syncs: dict[str, list[Row]] = defaultdict(list)
     for sync in sorted(signs.rows("exchanges", _SYNC, where), key=lambda sync: (sync["requested"], sync["member_id"])):

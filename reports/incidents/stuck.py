@@ -9,6 +9,7 @@ from operator import itemgetter
 
 import pyarrow.compute as pc
 
+from kafkascope.reports.columns.arrow import among
 from kafkascope.reports.columns.name_lists import listed
 from kafkascope.reports.columns.text import counted
 from kafkascope.reports.columns.words import clock
@@ -185,7 +186,7 @@ def _committed(signs: Signs, groups: Set[str]) -> set[tuple[str, str, int, int]]
     """What groups had committed, as lag has it: group, topic, partition, offset."""
     found: set[tuple[str, str, int, int]] = set()
     columns = ["group_id", "topic", "partition", "committed_offset"]
-    where = pc.field("group_id").isin(sorted(groups)) & pc.field("committed_offset").is_valid()
+    where = among("group_id", groups) & pc.field("committed_offset").is_valid()
     for batch in signs.batches("lag", columns, where) if groups else ():
         found.update(tuple(row.values()) for row in batch.group_by(columns).aggregate([]).to_pylist())
     return found

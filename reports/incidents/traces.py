@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import pyarrow.compute as pc
 
-from kafkascope.reports.columns.arrow import moment
+from kafkascope.reports.columns.arrow import among, moment
 from kafkascope.reports.incidents.runs import in_runs
 from kafkascope.reports.incidents.signs import Life, Signs
 from kafkascope.reports.incidents.table_rows import SPAN_NS, Row
@@ -69,13 +69,13 @@ def _read(signs: Signs, whose: Sequence[Whereabouts]) -> Iterator[Traces]:
     since, until = min(one.since for one in whose), max(one.until for one in whose)
     hosts = sorted({one.host for one in whose})
     names = sorted({name for one in whose for name in one.names})
-    theirs = pc.field("client").isin(hosts) & pc.field("client_id").isin(names)
+    theirs = among("client", hosts) & among("client_id", names)
     theirs &= pc.field("opened").is_null() | (pc.field("opened") <= moment(until))
     theirs &= pc.field("closed").is_null() | (pc.field("closed") >= moment(since))
     if alone or signs.fits("connections", theirs):
         connections = signs.connections(theirs)
         numbers = [row["connection"] for row in connections]
-        sent = pc.field("host").isin(hosts) | pc.field("connection").isin(numbers)
+        sent = among("host", hosts) | pc.field("connection").isin(numbers)
         sent &= (pc.field("at") > moment(since - SPAN_NS)) & (pc.field("at") <= moment(until))
         if alone or signs.fits("tcp_health", sent):
             yield from _sorted_out(whose, connections, signs.rows("tcp_health", _SENT, sent))

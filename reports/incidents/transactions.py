@@ -12,7 +12,7 @@ from typing import NamedTuple
 import pyarrow.compute as pc
 
 from kafkascope.decoders.errors import Error
-from kafkascope.reports.columns.arrow import moment
+from kafkascope.reports.columns.arrow import among, moment
 from kafkascope.reports.columns.name_lists import in_words
 from kafkascope.reports.columns.words import clock, duration
 from kafkascope.reports.incidents.incident import Effect, Incident, Weighed, every
@@ -272,7 +272,7 @@ def _overdues(signs: Signs) -> list[Overdue]:
     open_since: dict[tuple[str, str], Row] = {}
     timeouts: dict[tuple[str, str], int] = {}
     taken_by: dict[str, str] = {}
-    of_clients = pc.field("client_id").isin(sorted(refused - {None})) & pc.field("api").isin(OF_TRANSACTIONS)
+    of_clients = among("client_id", sorted(refused - {None})) & pc.field("api").isin(OF_TRANSACTIONS)
     rows = requests_of(signs, of_clients | (pc.field("api") == "InitProducerId")) if refused - {None} else []
     for row in rows:
         key = row["client_id"], row["name"]

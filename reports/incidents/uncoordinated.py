@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 import pyarrow.compute as pc
 
 from kafkascope.decoders.errors import Error
-from kafkascope.reports.columns.arrow import moment
+from kafkascope.reports.columns.arrow import among, moment
 from kafkascope.reports.groups.leaving import NOT_HERE
 from kafkascope.reports.incidents.same_address import shared
 from kafkascope.reports.incidents.signs import Signs
@@ -147,7 +147,7 @@ def _served(signs: Signs, suspects: Mapping[str, Sequence[Row]]) -> dict[str, li
     since = min(row["first"] for rows in suspects.values() for row in rows)
     until = max(row["last"] for rows in suspects.values() for row in rows)
     where = (
-        pc.field("client_id").isin(sorted(suspects))
+        among("client_id", suspects)
         & (pc.field("answered") >= moment(since))
         & (pc.field("answered") <= moment(until))
         & pc.field("api").isin(_COORDINATED)

@@ -13,7 +13,7 @@ from operator import itemgetter
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kafkascope.reports.columns.arrow import moment
+from kafkascope.reports.columns.arrow import among, moment
 from kafkascope.reports.columns.tenths import TENTH_NS
 from kafkascope.reports.columns.text import address, address_alone
 from kafkascope.reports.incidents.runs import in_runs
@@ -109,7 +109,7 @@ class _Said:
         clients = pa.array(sources & {one.client for one in found}, pa.string())
         since, until = min(one.since for one in found), max(one.last for one in found)
         begin, end = moment(since - SPAN_NS), moment(until + int(threshold("one_trouble") * SECOND_NS))
-        about = pc.field("host").isin(hosts) | (pc.field("client").isin(clients) & (pc.field("sender") == "broker"))
+        about = among("host", hosts) | (among("client", clients) & (pc.field("sender") == "broker"))
         where = about & (pc.field("at") > begin) & (pc.field("at") <= end) & pc.field("last_payload").is_valid()
         # By who sent and who was meant: connections, with the span's begin and its tenths of a second.
         self._bits: dict[str, dict[str, list[tuple[int, int, int]]]] = defaultdict(lambda: defaultdict(list))

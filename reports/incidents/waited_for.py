@@ -10,7 +10,7 @@ from itertools import chain
 import pyarrow.compute as pc
 
 from kafkascope.decoders.errors import Error
-from kafkascope.reports.columns.arrow import moment
+from kafkascope.reports.columns.arrow import among, moment
 from kafkascope.reports.columns.name_lists import listed
 from kafkascope.reports.columns.text import counted
 from kafkascope.reports.columns.words import clock, duration
@@ -111,7 +111,7 @@ def _answered(signs: Signs, rows: Sequence[Row]) -> dict[tuple[str, str], list[i
     """
     found: dict[tuple[str, str], list[int]] = defaultdict(list)
     if rows:
-        where = pc.field("group_id").isin(sorted({row["group_id"] for row in rows}))
+        where = among("group_id", sorted({row["group_id"] for row in rows}))
         where &= pc.field("api").isin(_OF_EPOCHS) & (pc.field("error") == Error.NONE)
         where &= pc.field("answered") >= moment(min(row["started"] for row in rows))
         for row in signs.rows("exchanges", ["group_id", "client_id", "answered"], where):
@@ -149,7 +149,7 @@ def _late_joins(signs: Signs, least: float) -> Iterator[tuple[str, Row, Late]]:
     if not long:
         return
     where = pc.field("event").isin([EventKind.HEARTBEAT_REFUSED, EventKind.JOINED])
-    where &= pc.field("group_id").isin(sorted({row["group_id"] for row in long}))
+    where &= among("group_id", sorted({row["group_id"] for row in long}))
     events: dict[str, list[Row]] = defaultdict(list)
     rows = signs.rows("group_events", _EVENT, where)
     for event in sorted(rows, key=lambda event: (event["at"], event["member_id"] or "")):
@@ -170,7 +170,7 @@ def _late_joins(signs: Signs, least: float) -> Iterator[tuple[str, Row, Late]]:
 def _refused(signs: Signs, groups: Sequence[str], since: int, until: int) -> dict[tuple[str, str], list[int]]:
     """When heartbeats were answered that the group rebalances, by group and client: who live, and have not come."""
     where = (
-        pc.field("group_id").isin(groups)
+        among("group_id", groups)
         & (pc.field("api") == "Heartbeat")
         & (pc.field("error") == Error.REBALANCE_IN_PROGRESS)
         & (pc.field("requested") >= moment(since))
@@ -259,7 +259,7 @@ def _waited_for(signs: Signs, group: str, found: Sequence[Late]) -> Incident:
 def _meanwhile(signs: Signs, group: str, names: Sequence[str], since: int) -> tuple[str, str]:
     """What these members do instead of coming, in words, and what to do about that."""
     where = (pc.field("event") == EventKind.COMMIT_REFUSED) & (pc.field("group_id") == group)
-    where &= pc.field("client_id").isin(names) & (pc.field("at") >= moment(since))
+    where &= among("client_id", names) & (pc.field("at") >= moment(since))
     refused = signs.rows("group_events", ("client_id", "detail"), where)
     its, are, app = ("its", "is", "application does") if len(names) == 1 else ("their", "are", "applications do")
     if len(refused) < threshold("commits_refused") or {row["client_id"] for row in refused} != {*names}:

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays
 
 from kafkascope.reports.columns.arrow import (
+    among,
     distinct_columns,
     distinct_numbers,
     equal_columns,
@@ -107,3 +108,10 @@ def test_a_column_of_one_chunk_is_not_copied() -> None:
 def test_a_column_without_any_part_is_an_empty_array(kind: pa.DataType) -> None:
     empty = one_array(pa.chunked_array([], kind))
     assert (empty.to_pylist(), empty.type) == ([], kind)
+
+
+def test_a_text_is_among_some_or_none() -> None:
+    rows = pa.table({"name": pa.array(["a", None, "b"])})
+    assert rows.filter(among("name", ["a", "c"])).num_rows == 1
+    assert rows.filter(among("name", ["a", None])).num_rows == 2
+    assert rows.filter(among("name", [])).num_rows == 0
