@@ -16,6 +16,11 @@ def counted(count: int, noun: str) -> str:
     return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
 
 
+def client_name(client_id: str | None) -> str:
+    """A client as people call it: it need not tell an id."""
+    return client_id or "a client without a name"
+
+
 def address(host: str | None, port: int | None) -> str:
     """``10.0.0.1:9092``, ``[fd77::1]:9092``."""
     return f"[{host}]:{port}" if host and ":" in host else f"{host}:{port}"

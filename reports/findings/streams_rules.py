@@ -8,6 +8,7 @@ from itertools import chain
 from typing import Any
 
 from kafkascope.reports.columns.name_lists import listed
+from kafkascope.reports.columns.text import client_name
 from kafkascope.reports.findings.finding import Finding
 from kafkascope.reports.findings.group import MOST_SAID, Group, group_finding, observed
 from kafkascope.reports.groups.body import rows
@@ -89,8 +90,8 @@ def shut_down(group: Group) -> Iterator[Finding]:
         f"{listed(names)} met a fatal error and had the whole application shut down"
         + (f": {listed(others)} {'was' if len(others) == 1 else 'were'} told to end" if others else ""),
         [
-            *(observed(message, f"{message.client_id} asks that all instances end") for message in asked),
-            *(observed(message, f"{message.client_id} is told to end") for message in told),
+            *(observed(message, f"{client_name(message.client_id)} asks that all instances end") for message in asked),
+            *(observed(message, f"{client_name(message.client_id)} is told to end") for message in told),
         ],
         "Look at the log of that instance for the exception at this moment. All instances have ended, and must be "
         "started again once its cause is gone. Other answers of the StreamsUncaughtExceptionHandler (REPLACE_THREAD, "

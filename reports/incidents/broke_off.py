@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from kafkascope.reports.columns.arrow import moment
 from kafkascope.reports.columns.name_lists import listed
-from kafkascope.reports.columns.text import counted
+from kafkascope.reports.columns.text import client_name, counted
 from kafkascope.reports.columns.words import clock, duration
 from kafkascope.reports.incidents.costs import assigned, unread
 from kafkascope.reports.incidents.incident import Incident, Subject, Weighed, every, in_words
@@ -151,7 +151,7 @@ def _incident(signs: Signs, group: str, run: Sequence[_Turn], codecs: Sequence[s
         f"{duration(stayed / MILLISECOND_NS)}" + in_words(effects),
         evidence=tuple(
             Weighed(
-                f"{one.left['client_id'] or 'a member'} left {duration(one.stayed / MILLISECOND_NS)} after it had got "
+                f"{client_name(one.left['client_id'])} left {duration(one.stayed / MILLISECOND_NS)} after it had got "
                 f"{counted(len(one.member['assignment']), 'partition')}: it had been sent records",
                 one.left["packet"],
                 one.left["at"],

@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 
 from kafkascope.reports.columns.arrow import among
 from kafkascope.reports.columns.name_lists import listed
+from kafkascope.reports.columns.text import client_name
 from kafkascope.reports.columns.words import duration
 from kafkascope.reports.groups.body import body_of
 from kafkascope.reports.incidents import credentials, lag
@@ -94,7 +95,7 @@ def _permissions(signs: Signs, names: Sequence[str], _hosts: Sequence[str], sinc
         subjects=tuple(sorted(subjects)[:EVIDENCE_SHOWN]),
         evidence=tuple(
             Weighed(
-                f"{row['client_id']} ({row['host']}) had taken permissions away "
+                f"{client_name(row['client_id'])} ({row['host']}) had taken permissions away "
                 f"{duration((since - row['answered']) / MILLISECOND_NS)} before",
                 row["request_packet"],
                 row["requested"],

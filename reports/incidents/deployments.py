@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from kafkascope.decoders import apis
 from kafkascope.reports.columns.arrow import among, moment
 from kafkascope.reports.columns.name_lists import listed
-from kafkascope.reports.columns.text import counted
+from kafkascope.reports.columns.text import client_name, counted
 from kafkascope.reports.columns.words import clock
 from kafkascope.reports.incidents.fates import ENDS_SESSION
 from kafkascope.reports.incidents.incident import Effect, Incident, Subject, Weighed
@@ -175,8 +175,8 @@ def _died(signs: Signs, group: str, run: Sequence[Row], names: Sequence[str], de
         f"{clock(max(deaths))}, and came back to group {group} with their instance ids, without a rebalance",
         evidence=tuple(
             Weighed(
-                f"the process of {row['client_id']} ended without ending its fetch sessions, as a client does that is "
-                f"closed; the next one joined at {clock(row['at'])}: {row['detail']}",
+                f"the process of {client_name(row['client_id'])} ended without ending its fetch sessions, as a client "
+                f"does that is closed; the next one joined at {clock(row['at'])}: {row['detail']}",
                 row["packet"],
                 at,
                 0.8,
@@ -209,7 +209,8 @@ def _of_static(signs: Signs, group: str, run: Sequence[Row], names: Sequence[str
         headline=f"static members of group {group} were {how} in turn from {clock(since)} to {clock(until)}: "
         f"{listed(names)} took over from processes with the same instance ids, without a rebalance",
         evidence=tuple(
-            Weighed(f"{row['client_id']} joined: {row['detail']}", row["packet"], row["at"], 0.7) for row in run
+            Weighed(f"{client_name(row['client_id'])} joined: {row['detail']}", row["packet"], row["at"], 0.7)
+            for row in run
         ),
         advice="Nothing, if this was planned; else see why these processes started anew"
         + ("." if tells else ": whether they were closed, or died, the capture does not show."),

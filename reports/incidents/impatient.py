@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from kafkascope.decoders.errors import Error
 from kafkascope.reports.columns.arrow import among
 from kafkascope.reports.columns.name_lists import listed
-from kafkascope.reports.columns.text import address, counted
+from kafkascope.reports.columns.text import address, client_name, counted
 from kafkascope.reports.columns.words import clock, duration
 from kafkascope.reports.incidents.costs import of_rebalances
 from kafkascope.reports.incidents.going_on import GoingOn
@@ -246,8 +246,8 @@ def _refused(signs: Signs, one: TimedOut) -> Incident:
         subjects=(Subject(Role.CLIENT, one.client_id), Subject(Role.HOST, one.client)),
         started=since,
         ended=until,
-        headline=f"{one.client_id} ({one.client}) lets replicas {duration(one.timeout_ms)} to confirm its writes "
-        f"(request.timeout.ms), from {clock(since)} to {clock(until)}" + in_words(effects),
+        headline=f"{client_name(one.client_id)} ({one.client}) lets replicas {duration(one.timeout_ms)} to confirm "
+        f"its writes (request.timeout.ms), from {clock(since)} to {clock(until)}" + in_words(effects),
         evidence=tuple(
             Weighed(f"Produce answered {Error.REQUEST_TIMED_OUT}", row["request_packet"], row["requested"], 0.9)
             for row in one.rows
@@ -290,8 +290,8 @@ def _incident(signs: Signs, one: Impatient) -> Incident:
         ),
         started=since,
         ended=until,
-        headline=f"{one.client_id} ({one.client}) gives up on its {listed(apis)} requests to {listed(one.places)} "
-        f"after {patience}, before they are answered, {counted(count, 'time')} "
+        headline=f"{client_name(one.client_id)} ({one.client}) gives up on its {listed(apis)} requests to "
+        f"{listed(one.places)} after {patience}, before they are answered, {counted(count, 'time')} "
         f"from {clock(since)} to {clock(until)}{why}" + in_words(effects),
         evidence=tuple(
             Weighed(

@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 
 from kafkascope.decoders.errors import Error
 from kafkascope.reports.columns.name_lists import in_words, listed
+from kafkascope.reports.columns.text import client_name
 from kafkascope.reports.columns.words import clock
 from kafkascope.reports.incidents.changes import changes_made, named_in, topics_deleted
 from kafkascope.reports.incidents.incident import Effect, Incident, Subject, Weighed, every
@@ -105,18 +106,19 @@ def _again(rows: Sequence[Row], until: int) -> str:
 def why(deletion: Row | None, *, is_beyond: bool = False) -> str:
     """Why a position is not in the log: who had records deleted, if it is known."""
     if deletion is not None:
-        who = f"{deletion['client_id'] or '?'} ({deletion['host']})"
+        who = f"{client_name(deletion['client_id'])} ({deletion['host']})"
         return f"{who} had records deleted at {clock(deletion['requested'])}"
     return "it lies behind the end of the log" if is_beyond else "the log does not have it any more"
 
 
 def _evidence(topic: str, rows: Sequence[Row], deletion: Row | None) -> Iterator[Weighed]:
     if deletion is not None:
-        who = deletion["client_id"] or "?"
+        who = client_name(deletion["client_id"])
         yield Weighed(f"DeleteRecords of {who}", deletion["request_packet"], deletion["requested"], 0.9)
     for row in rows:
         text = (
-            f"Fetch of {topic}-{row['partition']} by {row['client_id']} answered OFFSET_OUT_OF_RANGE by {row['broker']}"
+            f"Fetch of {topic}-{row['partition']} by {client_name(row['client_id'])} answered OFFSET_OUT_OF_RANGE "
+            f"by {row['broker']}"
         )
         yield Weighed(text, row["first_packet"], row["first"], 0.95)
 

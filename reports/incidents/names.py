@@ -11,7 +11,7 @@ from itertools import chain
 import pyarrow.compute as pc
 
 from kafkascope.reports.columns.name_lists import listed
-from kafkascope.reports.columns.text import OWN_HOSTS, counted, is_name, without_port
+from kafkascope.reports.columns.text import OWN_HOSTS, client_name, counted, is_name, without_port
 from kafkascope.reports.columns.words import clock
 from kafkascope.reports.incidents.incident import Effect, Incident, Subject, Weighed, every
 from kafkascope.reports.incidents.signs import Signs
@@ -136,7 +136,7 @@ def _unresolved(signs: Signs, told: Sequence[Row], asking: Sequence[_Asking]) ->
         do = "name does" if len(places) == 1 else "names do"
         why, advice, sure = f"the {do} not seem to resolve there", _ADVICE, Certainty.LIKELY
     since, until = min(one.since for one in asking), max(one.until for one in asking)
-    who = listed([f"{one.client_id} ({one.client})" for one in asking])
+    who = listed([f"{client_name(one.client_id)} ({one.client})" for one in asking])
     asked = sum(one.asked for one in asking)
     found = any(row["event"] == "broker_found" for row in told)
     names = sorted({one.client_id for one in asking})
@@ -166,7 +166,7 @@ def _unresolved(signs: Signs, told: Sequence[Row], asking: Sequence[_Asking]) ->
             ),
             *(
                 Weighed(
-                    f"{one.client_id} asked {counted(one.asked, 'time')}, and sent nothing else",
+                    f"{client_name(one.client_id)} asked {counted(one.asked, 'time')}, and sent nothing else",
                     one.connection,
                     one.since,
                     0.8,

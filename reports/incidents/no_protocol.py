@@ -17,7 +17,7 @@ from kafkascope.decoders import apis
 from kafkascope.decoders.errors import Error
 from kafkascope.reports.columns.arrow import among
 from kafkascope.reports.columns.name_lists import listed
-from kafkascope.reports.columns.text import counted
+from kafkascope.reports.columns.text import client_name, counted
 from kafkascope.reports.columns.words import clock
 from kafkascope.reports.findings.join_rules import JOINS, NO_STREAMS_GROUPS
 from kafkascope.reports.groups.body import body_of, rows, text
@@ -115,7 +115,7 @@ def _not_offered(signs: Signs, group: str, found: Sequence[Unjoined]) -> Inciden
         f"from {clock(since)} on: group.protocol=streams needs StreamsGroupHeartbeat, which brokers do not offer",
         evidence=(
             *(
-                Weighed(f"{row['client_id']}: {what}", row["request_packet"], row["answered"], weight)
+                Weighed(f"{client_name(row['client_id'])}: {what}", row["request_packet"], row["answered"], weight)
                 for row, what, weight in seen
             ),
             Weighed(f"a missing topic: {topics} would be made when it has joined", None, None, 0.3, True),

@@ -9,6 +9,7 @@ import pyarrow.compute as pc
 from kafkascope.decoders.errors import Error
 from kafkascope.reports.columns.arrow import among
 from kafkascope.reports.columns.nearest import near_ones
+from kafkascope.reports.columns.text import client_name
 from kafkascope.reports.columns.words import clock
 from kafkascope.reports.incidents.changes import changes_made, named_in
 from kafkascope.reports.incidents.incident import Incident, Subject, Weighed
@@ -50,11 +51,12 @@ def made(signs: Signs) -> Iterator[Incident]:
                 subjects=(Subject(Role.TOPIC, topic), *signs.clients([row["client_id"]])),
                 started=row["at"],
                 ended=used[topic],
-                headline=f"brokers made topic {topic} at {clock(row['at'])} because {row['client_id']} asked for it: "
-                f"nobody in this capture created it{near_ones(topic, signs.used_topics - asked.keys())}{unwritten}",
+                headline=f"brokers made topic {topic} at {clock(row['at'])} because "
+                f"{client_name(row['client_id'])} asked for it: nobody in this capture created it"
+                f"{near_ones(topic, signs.used_topics - asked.keys())}{unwritten}",
                 evidence=(
                     Weighed(
-                        f"Metadata of {row['client_id']} said that it is not there, and may be made",
+                        f"Metadata of {client_name(row['client_id'])} said that it is not there, and may be made",
                         request,
                         row["at"],
                         0.8,

@@ -12,7 +12,7 @@ from itertools import accumulate, pairwise
 import pyarrow.compute as pc
 
 from kafkascope.reports.columns.arrow import among, moment
-from kafkascope.reports.columns.text import address, address_alone
+from kafkascope.reports.columns.text import address, address_alone, client_name
 from kafkascope.reports.incidents.away import gone_before, is_left_out, is_off, missed
 from kafkascope.reports.incidents.blackouts import hides, hush
 from kafkascope.reports.incidents.changes import changes_made
@@ -456,9 +456,8 @@ def _announced(signs: Signs, silence: Row) -> list[Weighed]:
         if signs.where(row["broker"]) != silence["host"] or otherwise(row["last"]):
             continue
         if not _coordinated_later(signs, row, since):
-            text = (
-                f"it answered {row['client_id']} {row['error']}: it had given up its leaders while it was still there"
-            )
+            who = client_name(row["client_id"])
+            text = f"it answered {who} {row['error']}: it had given up its leaders while it was still there"
             seen.append(Weighed(text, row["first_packet"], row["first"], 0.6))
     return seen
 

@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 from kafkascope.decoders.errors import Error
 from kafkascope.reports.columns.arrow import moment
 from kafkascope.reports.columns.name_lists import in_words, listed
+from kafkascope.reports.columns.text import client_name
 from kafkascope.reports.columns.words import clock
 from kafkascope.reports.incidents.incident import Effect, Incident, Subject, Weighed
 from kafkascope.reports.incidents.lost_positions import ADVICE_DELETED, deletion_before, why
@@ -126,8 +127,8 @@ def _incident(signs: Signs, group: str, topic: str, skips: Sequence[_Skip]) -> I
             *deleted,
             *(
                 Weighed(
-                    f"{topic}-{skip.partition}: {skip.committed:,} was committed, and {skip.client_id} began where the "
-                    f"log does, at {skip.log_start:,}",
+                    f"{topic}-{skip.partition}: {skip.committed:,} was committed, and {client_name(skip.client_id)} "
+                    f"began where the log does, at {skip.log_start:,}",
                     skip.packet,
                     skip.at,
                     0.9,

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from kafkascope.decoders.errors import Error
 from kafkascope.reports.columns.name_lists import listed
-from kafkascope.reports.columns.text import address, counted
+from kafkascope.reports.columns.text import address, client_name, counted
 from kafkascope.reports.columns.words import clock, duration
 from kafkascope.reports.incidents.changes import topics_deleted
 from kafkascope.reports.incidents.incident import EVIDENCE_SHOWN, Effect, Incident, Weighed, every
@@ -215,7 +215,7 @@ def answers(rows: Sequence[Row]) -> list[Weighed]:
     """Rows of ``error_histogram`` as evidence."""
     return [
         Weighed(
-            f"{row['api']} of {row['client_id']} answered {row['error']} by {row['broker']}, "
+            f"{row['api']} of {client_name(row['client_id'])} answered {row['error']} by {row['broker']}, "
             f"{counted(row['count'], 'time')}",
             row["first_packet"],
             row["first"],
@@ -363,13 +363,13 @@ def _waiting(
         subjects=(*every(Role.TOPIC, sorted(topics)), *signs.clients(names)),
         started=since,
         ended=until,
-        headline=f"{counted(len(rows), 'write')} with acks=all of {listed(names)}"
+        headline=f"{counted(len(rows), 'write')} with acks=all of {listed(names or [client_name(None)])}"
         f"{f' to {listed(topics)}' if topics else ''} waited for up to {duration(longest)} from {clock(since)} on: "
         f"{'its leader was' if len(rows) == 1 else 'their leaders were'} there, but replicas on "
         f"{listed([signs.broker_words(one.host, one.started) for one in away])} were not",
         evidence=tuple(
             Weighed(
-                f"Produce with acks=all of {row['client_id']} "
+                f"Produce with acks=all of {client_name(row['client_id'])} "
                 + ("was never answered" if row["answered"] is None else f"answered {clock(row['answered'])}"),
                 row["request_packet"],
                 row["requested"],

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import groupby
 
 from kafkascope.reports.columns.name_lists import listed
-from kafkascope.reports.columns.text import counted, is_name, without_port
+from kafkascope.reports.columns.text import client_name, counted, is_name, without_port
 from kafkascope.reports.columns.words import clock
 from kafkascope.reports.incidents.incident import Effect, Incident, Weighed, every
 from kafkascope.reports.incidents.incident import in_words as outcome
@@ -162,5 +162,8 @@ def _incident(signs: Signs, one: Shared) -> Incident:
 
 def _evidence(errors: Sequence[Row]) -> Iterator[Weighed]:
     for row in errors[:8]:
-        text = f"{row['api']} of {row['client_id']} answered {row['error']} there, {counted(row['count'], 'time')}"
+        text = (
+            f"{row['api']} of {client_name(row['client_id'])} answered {row['error']} there, "
+            f"{counted(row['count'], 'time')}"
+        )
         yield Weighed(text, row["first_packet"], row["first"], 0.8)

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from kafkascope.decoders.errors import Error
 from kafkascope.reports.columns.name_lists import in_words, listed
-from kafkascope.reports.columns.text import counted
+from kafkascope.reports.columns.text import client_name, counted
 from kafkascope.reports.columns.words import clock
 from kafkascope.reports.incidents.costs import lost_by
 from kafkascope.reports.incidents.incident import Effect, Incident, Weighed
@@ -118,5 +118,7 @@ def _evidence(errors: Sequence[Row], events: Sequence[Row]) -> Iterator[Weighed]
     for row in events:
         yield Weighed(_SAYS[row["event"]].format(**row), row["packet"], row["at"], 0.9)
     for row in errors:
-        text = f"{row['api']} of {row['client_id']} answered {row['error']}, {counted(row['count'], 'time')}"
+        text = (
+            f"{row['api']} of {client_name(row['client_id'])} answered {row['error']}, {counted(row['count'], 'time')}"
+        )
         yield Weighed(text, row["first_packet"], row["first"], 0.9)

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from kafkascope.decoders.errors import Error
 from kafkascope.reports.columns.arrow import among, moment
 from kafkascope.reports.columns.name_lists import listed
-from kafkascope.reports.columns.text import counted
+from kafkascope.reports.columns.text import client_name, counted
 from kafkascope.reports.columns.words import clock, duration
 from kafkascope.reports.incidents.costs import held_up, members_before, of_rebalances, unread
 from kafkascope.reports.incidents.incident import Incident, Subject, Weighed, in_words
@@ -58,11 +58,12 @@ class Late:
     @property
     def seen(self) -> str:
         """What shows it."""
+        who = client_name(self.client_id)
         if self.came and self.was_told:
-            return f"{self.client_id} was told of the rebalance by a heartbeat {duration(self.ms)} before it joined"
+            return f"{who} was told of the rebalance by a heartbeat {duration(self.ms)} before it joined"
         if self.came:
-            return f"{self.client_id} came {duration(self.ms)} after all others"
-        return f"{self.client_id} is told of the rebalance at each heartbeat, and does not join for {duration(self.ms)}"
+            return f"{who} came {duration(self.ms)} after all others"
+        return f"{who} is told of the rebalance at each heartbeat, and does not join for {duration(self.ms)}"
 
 
 def waited_for(signs: Signs) -> Iterator[Incident]:

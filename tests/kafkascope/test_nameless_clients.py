@@ -22,7 +22,9 @@ def nameless(value: Any) -> Any:
     return {name: None if name.endswith("client_id") else nameless(one) for name, one in value.items()}
 
 
-@pytest.mark.parametrize("story", ["killed-consumer", "troubles", "offsets-lost"])
+@pytest.mark.parametrize(
+    "story", ["killed-consumer", "offsets-lost", "rolling-restart", "too-few-replicas", "troubles"]
+)
 def test_rules_of_incidents_find_no_fault_in_clients_without_a_name(story: str) -> None:
     (path,) = (PCAPS / story).glob("capture.pcap*")
     capture = kafkascope.read(path)
@@ -34,3 +36,4 @@ def test_rules_of_incidents_find_no_fault_in_clients_without_a_name(story: str) 
     made = conclusions(tables, capture.summary)
     assert made.keys() == {"incidents"}  # no issues
     assert made["incidents"].num_rows
+    assert "None" not in str(made["incidents"].select(["headline", "evidence"]).to_pylist()).replace(": None", "")

@@ -16,6 +16,7 @@ from typing import Any
 
 from kafkascope.decoders.errors import Error
 from kafkascope.reports.columns.name_lists import in_words, listed
+from kafkascope.reports.columns.text import client_name
 from kafkascope.reports.groups.assignments import connect_work, owned_of
 from kafkascope.reports.groups.classic.facts import GroupFacts, Join, Leave, TakeOver, same_protocols
 from kafkascope.reports.groups.classic.generations import Generation
@@ -306,7 +307,7 @@ class OpeningReader:
         if trigger is not None:
             return trigger, said, Strength.SAID, []
         if not by_itself(self._facts, self._profiles, leave, member):
-            sender, host = leave.message.client_id or "a client without a name", leave.message.client
+            sender, host = client_name(leave.message.client_id), leave.message.client
             said = f"LeaveGroup for {client or member} came from {sender} at {host}, not from the member"
             said += f', with the reason "{leave.reason}"' if leave.reason else ""
             sure = self._profiles.of(member).host not in (None, host) and sender != client
