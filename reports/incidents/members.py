@@ -94,9 +94,8 @@ def with_fates(signs: Signs) -> _Run:
             found.append((loss, fate))
     settled: dict[str | None, _Run] = defaultdict(list)
     for loss, fate in found:
-        if (
-            fate.settled or fate.lived
-        ) and fate.kind != IncidentKind.CLIENT_DIED:  # a process that ends says nothing of another one
+        # A process that ends says nothing of another one.
+        if (fate.settled or fate.lived) and fate.kind != IncidentKind.CLIENT_DIED:
             settled[loss.host].append((loss, fate))
     return [(loss, fate if fate.settled else _by_its_host(loss, fate, settled[loss.host])) for loss, fate in found]
 

@@ -72,9 +72,7 @@ def cost_of(signs: Signs, outage: Outage) -> Cost:
     of_groups, cost_ms, rebalances = of_rebalances(_rebalanced(signs, outage, coordinated, from_it))
     effects = []
     if silence["waiting"]:
-        who = listed(silence["waiting_clients"])
-        text = f"{counted(silence['waiting'], 'request')} of {who} waited for up to {duration(waited)}"
-        effects.append(Effect("requests", text, silence["waiting"], waited))
+        effects.append(of_requests(silence["waiting"], silence["waiting_clients"], waited))
     effects += [*_of_leaders(signs, outage, from_it), *_of_coordinators(signs, outage, groups)]
     effects += of_groups
     if outage.stands_still:
@@ -92,6 +90,12 @@ def cost_of(signs: Signs, outage: Outage) -> Cost:
         of_names = sorted({group for name in names for group in signs.groups_of.get(name, ())})
         findings |= signs.explained(_EXPLAINED, outage.started, end, groups=of_names, clients=names)
     return Cost(tuple(effects), max(waited, cost_ms), findings, rebalances)
+
+
+def of_requests(count: int, names: Collection[str], waited_ms: float) -> Effect:
+    """Requests of some clients that waited for a broker."""
+    text = f"{counted(count, 'request')} of {listed(names)} waited for up to {duration(waited_ms)}"
+    return Effect("requests", text, count, waited_ms)
 
 
 def _out_of_sync(signs: Signs, stall: Outage) -> Iterator[Effect]:

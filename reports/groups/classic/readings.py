@@ -18,7 +18,7 @@ from kafkascope.decoders.errors import Error
 from kafkascope.reports.columns.name_lists import in_words, listed
 from kafkascope.reports.columns.text import client_name
 from kafkascope.reports.groups.assignments import connect_work, owned_of
-from kafkascope.reports.groups.classic.facts import GroupFacts, Join, Leave, TakeOver, same_protocols
+from kafkascope.reports.groups.classic.facts import GroupFacts, Join, Leave, same_protocols
 from kafkascope.reports.groups.classic.generations import Generation
 from kafkascope.reports.groups.classic.openings import (
     LATE_NS,
@@ -29,6 +29,7 @@ from kafkascope.reports.groups.classic.openings import (
     Opening,
     is_not_stored,
 )
+from kafkascope.reports.groups.classic.tenures import TakeOver, taken_over
 from kafkascope.reports.groups.history import Evidence
 from kafkascope.reports.groups.leaving import left_by_itself, trigger_by_reason
 from kafkascope.reports.groups.members import Profiles
@@ -380,9 +381,8 @@ class OpeningReader:
             begun = ends.first <= upper + TIMER_NS
             at = min(max(ends.at, lower), upper) if begun else ends.at
             weight = Strength.LEFT_OVER if begun else Strength.VAGUE
-            reading = Reading(Trigger.SESSION_TIMEOUT, member, client, at, None, text, weight)
-            reading.taken_over = ends.taken_over
-            found.append(reading)
+            over = ends.taken_over
+            found.append(Reading(Trigger.SESSION_TIMEOUT, member, client, at, None, text, weight, taken_over=over))
         return found
 
     def _first_generation(self, gap: Opening) -> list[Reading]:
@@ -579,7 +579,7 @@ class OpeningReader:
         went_on = self._facts.last_content(generation.number, sooner + LATE_NS, until) is not None
         ends = ends if went_on else sooner
         # Who loads a group begins all its sessions anew (GroupCoordinator, onGroupLoaded).
-        over = self._facts.taken_over(words.heard[heard - 1], ends)
+        over = taken_over(self._facts.tenures, words.heard[heard - 1], ends)
         if over is None:
             return _End(ends, ends, ends)
         first, at, latest = (each + session * MILLISECOND_NS for each in (over.low, over.at, over.high))

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from kafkascope.reports.groups.classic.facts import GroupFacts, TakeOver, facts_of, same_protocols
+from kafkascope.reports.groups.classic.facts import GroupFacts, facts_of, same_protocols
+from kafkascope.reports.groups.classic.tenures import TakeOver, taken_over
 from tests.reports.groups.group_logs import MS, START, Conversation, changed, unanswered
 
 SHARES = {"a~1": {"t": [0, 1]}, "b~1": {"t": [2, 3]}}
@@ -287,12 +288,12 @@ def test_a_group_is_taken_over_when_its_coordinator_has_lost_it(
     said.heartbeat(0, "a~1", 1)
     said.heartbeat(10, "a~1", 1, error, broker=broker)
     said.heartbeat(20, "a~1", 1, broker=again)
-    found = facts(said).taken_over(START, START + 30 * MS)
+    found = taken_over(facts(said).tenures, START, START + 30 * MS)
     if at is None:
         assert found is None
     else:
         assert found == TakeOver(HERE, again, START + low * MS, START + at * MS, START + 20 * MS)
-        early = facts(said).taken_over(START, START + 15 * MS)
+        early = taken_over(facts(said).tenures, START, START + 15 * MS)
         assert (early is None) is (error == "COORDINATOR_NOT_AVAILABLE")
 
 
