@@ -1,7 +1,7 @@
 """Recordings as real captures are: begun late, paused, with packets cut or lost, one host's traffic alone or missing.
 
 Each damage is a choice among the TCP segments of a recording, the same in every run. What is left goes through the
-engine and the view of groups as it would from a file.
+engine and the view of groups as it would from a file, or is written to one.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from kafkascope.reports.columns.views import Known
 from kafkascope.reports.groups.history import GroupHistory, GroupLog
 from kafkascope.reports.views.groups import GroupsView, histories
 from kafkascope.reports.vocabulary.group_apis import MEMBER_APIS
-from kafkascope.sniffer.columns import Segments
+from kafkascope.sniffer.columns import Packets, Segments
 from kafkascope.sniffer.link import dissect
 from kafkascope.sniffer.sources.files import open_capture
 
@@ -35,6 +35,7 @@ CLIENT_ALONE, CLIENT_MISSING = "one client's view", "one client missing"
 BROKER_ALONE, BROKER_MISSING = "one broker's view", "one broker missing"
 KINDS = (BEGUN, PAUSED, CUT_96, CUT_256, LOST_1, LOST_5, CLIENT_ALONE, CLIENT_MISSING, BROKER_ALONE, BROKER_MISSING)
 
+_CUTS = {CUT_96: 96, CUT_256: 256}
 _PARTS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)  # of the time before the capture begins, or pauses
 _HEADERS = 66  # bytes of a packet before its payload, as Linux sends it over Ethernet
 _SEEDS = (1, 2, 3, 4)  # of packets that are lost
@@ -59,12 +60,25 @@ def damaged(
     batches: Sequence[Segments], seed: str, kinds: Container[str] = KINDS
 ) -> Iterator[tuple[str, list[Segments]]]:
     """Each damage of these kinds: its kind, and what it leaves; the seed decides which packets are lost."""
-    for kind, size in ((CUT_96, 96), (CUT_256, 256)):
+    for kind, size in _CUTS.items():
         if kind in kinds:
             yield kind, [replace(batch, captured=np.minimum(batch.captured, size - _HEADERS)) for batch in batches]
     for kind, masks in _masks(batches, seed):
         if kind in kinds:
             yield kind, [_kept(batch, keep) for batch, keep in zip(batches, masks, strict=True)]
+
+
+def damaged_packets(
+    batches: Sequence[Packets], seed: str, kinds: Container[str] = KINDS
+) -> Iterator[tuple[str, list[Packets]]]:
+    """The same of packets; those that are not TCP are lost in all but cuts."""
+    for kind, left in damaged([dissect(packets).segments for packets in batches], seed, kinds):
+        if kind in _CUTS:
+            size = np.int32(_CUTS[kind])
+            yield kind, [replace(packets, captured=np.minimum(packets.captured, size)) for packets in batches]
+        else:
+            pairs = zip(batches, left, strict=True)
+            yield kind, [packets.rows(np.isin(packets.number, segments.number)) for packets, segments in pairs]
 
 
 def _masks(batches: Sequence[Segments], seed: str) -> Iterator[tuple[str, Iterable[Mask]]]:

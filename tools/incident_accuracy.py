@@ -1,12 +1,13 @@
 """How right incidents are: every recorded story of pcaps/ against what was done in it (``incidents`` of truth.json).
 
-    python -m tools.incident_accuracy [--markdown] [--cut BYTES] [STORY…]
+    python -m tools.incident_accuracy [--markdown | --cut BYTES | --damaged] [STORY…]
 
 Of each story: what was wrong in it, how much of that was found, what was missed, false alarms (above "info", and
 nothing of the kind was done), and whether the first incident is what was wrong. An incident is found if one has its
 kind (or one that looks the same from outside), names one of those it was done to, and overlaps it in time, with five
 seconds of grace. Stories whose truth does not tell are left out. Exit status 1 if anything is missed, alarmed or not
-first; with packets that are cut, as tcpdump -s does, only if there is a false alarm.
+first; with packets that are cut, as tcpdump -s does, or recordings damaged as real captures are (damage.py), only if
+there is a false alarm.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import sys
 import warnings
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -30,13 +32,18 @@ import kafkascope
 from kafkascope.reports.columns.arrow import numbered
 from kafkascope.reports.incidents.incident import Incident, incident_of
 from kafkascope.reports.vocabulary.finding_kinds import Severity
+from kafkascope.reports.vocabulary.incident_kinds import IncidentKind
 from kafkascope.sniffer.sources.capture_writer import CaptureWriter
 from kafkascope.sniffer.sources.files import open_capture
 from kafkascope.sniffer.sources.live_options import Rotation
 from kafkascope.sniffer.units import MILLISECOND_NS
+from tools import damage
 
 PCAPS = Path(__file__).parent.parent / "pcaps"
 _GRACE_MS = 5_000
+_PROCESSES = 2  # side by side
+# Which of these it was a damaged capture may leave open.
+_GONE = (IncidentKind.CLIENT_DIED, IncidentKind.CLIENT_FROZEN, IncidentKind.CLIENT_UNREACHABLE)
 _COLUMNS = ("recording", "wrong", "found", "missed", "false alarms", "first right")
 
 Truth = Mapping[str, Any]
@@ -51,7 +58,12 @@ class Score:
     missed: list[str] = field(default_factory=list)
     alarms: list[str] = field(default_factory=list)
     first: bool = True
-    by_kind: dict[str, list[int]] = field(default_factory=lambda: defaultdict(lambda: [0, 0, 0]))
+    by_kind: dict[str, tuple[int, int, int]] = field(default_factory=dict)  # truth, found, false alarms
+
+    def count(self, kind: str, truth: int = 0, found: int = 0, alarms: int = 0) -> None:
+        """Add to the counts of a kind."""
+        before = self.by_kind.get(kind, (0, 0, 0))
+        self.by_kind[kind] = before[0] + truth, before[1] + found, before[2] + alarms
 
 
 def matches(one: Incident, truth: Truth) -> bool:
@@ -71,14 +83,13 @@ def compared(found: Sequence[Incident], truth: Sequence[Truth]) -> Score:
     for each in truth:
         hit = any(matches(one, each) for one in found)
         score.found += hit
-        score.by_kind[each["kind"]][0] += 1
-        score.by_kind[each["kind"]][1] += hit
+        score.count(each["kind"], 1, hit)
         if not hit:
             score.missed.append(f"{each['kind']} of {', '.join(map(str, each['who'][:2]))}")
     for one in found:
         if one.severity != Severity.INFO and not any(matches(one, each) for each in truth):
             score.alarms.append(f"{one.kind}: {one.headline}")
-            score.by_kind[one.kind][2] += 1
+            score.count(one.kind, alarms=1)
     unplanned = [each for each in truth if not each.get("planned")]
     main = [each for each in unplanned if each.get("main")] or unplanned
     score.first = any(matches(found[0], each) for each in main) if main and found else not main and not score.alarms
@@ -119,6 +130,24 @@ def score(story: Path, cut: int | None = None) -> Score:
         return scored(kafkascope.read(path), truth)
 
 
+def scores_where_damaged(story: Path) -> list[tuple[str, Score]]:
+    """One story, damaged as real captures are: each kind of damage, and what is told of what it left."""
+    truth = dict(truth_of(story))
+    truth["incidents"] = [one | {"also": _GONE} if one["kind"] in _GONE else one for one in truth["incidents"]]
+    found = []
+    with open_capture(files_of(story, truth)) as capture, TemporaryDirectory() as directory:
+        whole = list(capture)
+        for number, (kind, left) in enumerate(damage.damaged_packets(whole, story.name)):
+            path = f"{directory}/{number}.pcapng"
+            writer = CaptureWriter(path, Rotation())
+            for packets in left:
+                writer.write(packets)
+            writer.close()
+            found.append((kind, scored(kafkascope.read(path), truth)))
+            Path(path).unlink()
+    return found
+
+
 def scored(capture: kafkascope.Capture, truth: Truth) -> Score:
     """What a capture tells against what was done."""
     rows = numbered(capture.arrow("incidents")).to_pylist()
@@ -145,11 +174,30 @@ def _cells(name: str, of: Sequence[Score]) -> list[str]:
 
 def kinds_of(scores: Mapping[str, Score]) -> list[list[str]]:
     """The same by kind: done, found, false alarms."""
-    sums: dict[str, list[int]] = defaultdict(lambda: [0, 0, 0])
+    total = Score()
     for one in scores.values():
-        for kind, numbers in one.by_kind.items():
-            sums[kind] = [a + b for a, b in zip(sums[kind], numbers, strict=True)]
-    return [[kind, *map(str, numbers)] for kind, numbers in sorted(sums.items())]
+        for kind, counts in one.by_kind.items():
+            total.count(kind, *counts)
+    return [[kind, *map(str, counts)] for kind, counts in sorted(total.by_kind.items())]
+
+
+def print_damaged(console: Console, found: Mapping[str, Sequence[tuple[str, Score]]]) -> int:
+    """Print what is told of recordings by the kind of damage, and each false alarm; the exit status."""
+    by_kind: dict[str, list[Score]] = defaultdict(list)
+    alarms: dict[tuple[str, str, str], int] = defaultdict(int)
+    for story, scores in found.items():
+        for kind, one in scores:
+            by_kind[kind].append(one)
+            for alarm in one.alarms:
+                alarms[story, kind, alarm] += 1
+    table = Table("damage", "captures", "with false alarms", *_COLUMNS[1:])
+    for kind, of_kind in (*by_kind.items(), ("all", [one for scores in by_kind.values() for one in scores])):
+        alarmed = sum(bool(one.alarms) for one in of_kind)
+        table.add_row(kind, str(len(of_kind)), str(alarmed), *_cells(kind, of_kind)[1:])
+    console.print(table)
+    for (story, kind, alarm), count in alarms.items():
+        print(f"{story}, {kind}: {count} × {alarm}")
+    return 1 if alarms else 0
 
 
 def markdown(rows: Sequence[Sequence[str]]) -> str:
@@ -162,15 +210,22 @@ def main() -> int:
     """Print the tables."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("stories", nargs="*", type=Path, metavar="STORY", help="directories; default: all of pcaps/")
-    parser.add_argument("--markdown", action="store_true", help="print the table for the README")
-    parser.add_argument("--cut", type=int, metavar="BYTES", help="so much of each packet")
+    ways = parser.add_mutually_exclusive_group()
+    ways.add_argument("--markdown", action="store_true", help="print the table for the README")
+    ways.add_argument("--cut", type=int, metavar="BYTES", help="so much of each packet")
+    ways.add_argument("--damaged", action="store_true", help="print what is told where recordings are damaged")
     arguments = parser.parse_args()
     warnings.simplefilter("ignore")
+    console = Console(width=None if sys.stdout.isatty() else 120)
+    if arguments.damaged:
+        which = arguments.stories or stories()
+        with ProcessPoolExecutor(_PROCESSES) as processes:
+            found = zip((story.name for story in which), processes.map(scores_where_damaged, which), strict=True)
+            return print_damaged(console, dict(found))
     scores = {story.name: score(story, arguments.cut) for story in arguments.stories or stories()}
     if arguments.markdown:
         print(markdown(rows_of(scores)), end="")
     else:
-        console = Console(width=None if sys.stdout.isatty() else 120)
         for columns, rows in (
             (_COLUMNS, rows_of(scores)),
             (("kind", "done", "found", "false alarms"), kinds_of(scores)),

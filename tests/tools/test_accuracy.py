@@ -1,4 +1,4 @@
-"""What is right of damaged recordings is counted by certainty, and the same damage is done in every run."""
+"""What is right of damaged recordings is counted, and the same damage is done in every run."""
 
 from __future__ import annotations
 
@@ -7,18 +7,34 @@ from functools import cache
 import pytest
 
 from kafkascope.reports.vocabulary.triggers import Certainty
-from kafkascope.sniffer.columns import Segments
+from kafkascope.sniffer.columns import Packets, Segments
+from kafkascope.sniffer.sources.files import open_capture
 from tests.paths import PCAPS
 from tools import damage
 from tools.accuracy import Claims, claims_where_damaged
+from tools.incident_accuracy import scores_where_damaged
 
 # Of each protocol one; the rest, and other parts of the time, are in `make accuracy`.
+CUTS = {damage.CUT_96, damage.CUT_256}
 STORIES = ("eager-three-joins", "killed-silent", "kip848", "share-group", "static-members")
 
 
 @cache
 def segments() -> list[Segments]:
     return damage.segments_of([PCAPS / "eager-three-joins" / "capture.pcap"])
+
+
+@cache
+def packets() -> list[Packets]:
+    with open_capture([str(PCAPS / "eager-three-joins" / "capture.pcap")]) as capture:
+        return list(capture)
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("story", STORIES)
+def test_incidents_are_no_false_alarms_where_recordings_are_damaged(story: str) -> None:
+    alarms = {kind: score.alarms for kind, score in scores_where_damaged(PCAPS / story) if score.alarms}
+    assert alarms == {}
 
 
 @pytest.mark.deep
@@ -59,9 +75,18 @@ def test_every_kind_of_damage_leaves_a_part_the_same_in_every_run() -> None:
     of_one_broker = {damage.BROKER_ALONE, damage.BROKER_MISSING}
     assert {kind for kind, _ in runs[0]} == set(damage.KINDS) - of_one_broker  # there is only one
     for kind, left in runs[0]:
-        assert (len(left) == whole) if kind in (damage.CUT_96, damage.CUT_256) else 0 < len(left) < whole, kind
+        assert (len(left) == whole) if kind in CUTS else 0 < len(left) < whole, kind
         if kind in (damage.LOST_1, damage.LOST_5):
             assert (1 - len(left) / whole) == pytest.approx(0.01 if kind == damage.LOST_1 else 0.05, rel=0.5)
+
+
+def test_packets_are_damaged_as_their_segments_are() -> None:
+    of_segments = [numbers(left) for _, left in damage.damaged(segments(), "", set(damage.KINDS) - CUTS)]
+    of_packets = damage.damaged_packets(packets(), "", set(damage.KINDS) - CUTS)
+    assert [[int(number) for batch in left for number in batch.number] for _, left in of_packets] == of_segments
+    [(_, cut)] = damage.damaged_packets(packets(), "", {damage.CUT_256})
+    assert [len(batch.at) for batch in cut] == [len(batch.at) for batch in packets()]
+    assert max(int(batch.captured.max()) for batch in cut) == 256
 
 
 @pytest.mark.parametrize(("kind", "payload"), [(damage.CUT_96, 30), (damage.CUT_256, 190)])
