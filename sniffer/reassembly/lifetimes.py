@@ -233,5 +233,6 @@ def begin_connection(state: State, slot: Integer, side: Integer, number: Integer
         stream.identity = 0
         stream.rank = NO_RANK
         stream.rank_at = NO_TIME
+        stream.begun_at = NO_TIME
         health.begin(state.flows[index])
         health.begin_span(state.spans[index], at)

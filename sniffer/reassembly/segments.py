@@ -113,7 +113,7 @@ def _take_payload(
         stream.base = position
         stream.next = position
     elif stream.known == ASSUMED and stream.next == stream.base and position < stream.next:
-        # A pure ACK came first, what was sent before it follows: the file is out of order.
+        # A pure ACK came first, what was sent before it follows: overtaken by it, or once more.
         stream.base = position
         stream.next = position
     end = position + length
@@ -127,6 +127,8 @@ def _take_payload(
         skipped = stream.next - position
         if skipped > 0:
             _classify_old(state, slot, side, position, length, number, at, is_copy)
+        elif position < stream.highest and stream.fin == 0 and not is_copy and elapsed(at, stream.begun_at) > SOON:
+            connection.retransmits += 1  # what was sent for the first time before the capture began
         elif stream.acked > position and not is_copy and stream.rank <= state.streams[index ^ 1].rank:
             connection.out_of_order += 1
         added = length - skipped
@@ -192,7 +194,7 @@ def _take_syn(connection: Record, stream: Record, side: Integer, seq: Integer, w
     if stream.known == CERTAIN:
         return True
     if stream.known == UNKNOWN:
-        begin_stream(stream, (seq + 1) & 0xFFFFFFFF)
+        begin_stream(stream, (seq + 1) & 0xFFFFFFFF, at)
     stream.known = CERTAIN
     return False
 
@@ -204,7 +206,7 @@ def _take_ack(connection: Record, stream: Record, side: Integer, ack: Integer, n
         if connection.opened_by == 0:
             return
         # In a connection whose opening was seen, the first acknowledgement is that of the SYN.
-        begin_stream(stream, ack)
+        begin_stream(stream, ack, at)
     position = unwrap(ack, stream.next)
     most = max(stream.highest, stream.acked) + WINDOW
     if position > min(most, stream.next + FARTHEST) or position <= stream.acked or position < stream.next - WINDOW:
@@ -308,6 +310,7 @@ def _is_in_turn(stream: Record, seq: Integer, flags: Integer) -> Any:
         and stream.first_piece < 0
         and stream.wild_count == 0
         and stream.fin == 0
+        and stream.highest <= stream.next
         and stream.acked <= stream.next
     )
 
@@ -389,7 +392,7 @@ def take(
                 remember(state, index, identity)
         seq = (seq + 1) & 0xFFFFFFFF
     elif stream.known == UNKNOWN:
-        begin_stream(stream, seq)
+        begin_stream(stream, seq, at)
     if not _believe(state, slot, side, seq, length, number, at):
         return
     if flags & ACK:

@@ -99,6 +99,7 @@ STREAM = np.dtype(
         ("gap_end", "i8"),
         ("wild_next", "i8"),  # sequence number that would continue the latest implausible segment
         ("rank_at", "i8"),  # latest time in the file of that rank
+        ("begun_at", "i8"),  # time of the packet by which it was found to begin somewhere
     ]
 )
 FIRST = np.dtype(

@@ -294,9 +294,10 @@ def judge(state: State, slot: Integer, side: Integer) -> None:
 
 
 @borrowing
-def begin_stream(stream: Record, seq: Integer) -> None:
-    """Begin a stream at a sequence number."""
+def begin_stream(stream: Record, seq: Integer, at: Integer) -> None:
+    """Begin a stream at a sequence number, by a packet of that time."""
     stream.known = ASSUMED
     stream.base = seq + 0x100000000
     stream.next = stream.base
     stream.highest = stream.base
+    stream.begun_at = at

@@ -285,6 +285,23 @@ def test_identifications_that_nobody_counts_up_tell_nothing(idents: tuple[int, i
     assert filled(MILLISECOND, idents=idents) == {"fast_retransmits": 1}
 
 
+@pytest.mark.parametrize(("late", "expected"), [(2 * MILLISECOND, {}), (SECOND, {"timeout_retransmits": 2})])
+def test_what_a_sender_says_to_have_sent_before_the_capture_is_sent_again(late: int, expected: dict[str, int]) -> None:
+    of = Conversation()
+    of.send(CLIENT, DATA)
+    unseen = [of.send(BROKER, DATA), of.send(BROKER, DATA)]
+    of.packets = of.packets[:1]
+    of.send(BROKER)  # its sequence number lies behind them
+    of.at += late - MILLISECOND
+    for packet in unseen:
+        again(of, packet, MILLISECOND)
+    of.send(CLIENT)
+    of.send(BROKER, DATA)
+    _, broker, ended = fares(of.packets)
+    assert counts(broker[0]) == expected
+    assert (ended.retransmits, ended.out_of_order) == (sum(expected.values()), 0)
+
+
 def test_one_d_sack_is_about_one_retransmission() -> None:
     of = talked()
     sent = of.send(CLIENT, DATA)
