@@ -75,16 +75,25 @@ def _classify_old(
 def _was_overtaken(state: State, index: Integer, now: Integer, position: Integer, ident: Integer, at: Integer) -> Any:
     """Whether what fills a hole was sent before what shows it, and overtaken; if not, it was lost and is sent again.
 
-    Where its sender counts its packets, their numbers tell. Else it was overtaken if it comes soon, and too early to
-    answer what the other side said of the loss.
+    Where its sender counts its packets, their numbers tell: what waits last in the stream was hardly sent more than
+    once. Else it was overtaken if it comes soon behind what showed the hole first, and too early to answer what the
+    other side said of the loss.
     """
-    shown = state.pieces[state.streams[index].first_piece]
-    later = (ident - shown.ident + 0x8000 & 0xFFFF) - 0x8000
-    if ident and shown.ident and later and -SENT_BEFORE <= later <= SENT_LATER:
+    stream = state.streams[index]
+    last = state.pieces[stream.last_piece]
+    later = (ident - last.ident + 0x8000 & 0xFFFF) - 0x8000
+    if ident and last.ident and later and -SENT_BEFORE <= later <= SENT_LATER:
         return later < 0
-    if elapsed(now, shown.now) > SOON:
+    shown, shown_at = last.now, last.at
+    place = stream.first_piece
+    while place >= 0:
+        piece = state.pieces[place]
+        if piece.position > position and piece.now < shown:
+            shown, shown_at = piece.now, piece.at
+        place = piece.next
+    if elapsed(now, shown) > SOON:
         return False
-    return not health.may_answer(state.flows[index], state.flows[index ^ 1], position, shown.at, at)
+    return not health.may_answer(state.flows[index], state.flows[index ^ 1], position, shown_at, at)
 
 
 @borrowing

@@ -285,6 +285,35 @@ def test_identifications_that_nobody_counts_up_tell_nothing(idents: tuple[int, i
     assert filled(MILLISECOND, idents=idents) == {"fast_retransmits": 1}
 
 
+@pytest.mark.parametrize(
+    ("came", "kind"),
+    [
+        ([(0, 700), (4, 704), (2, 702), (3, 703), (1, 701)], "out_of_order"),  # all overtaken
+        ([(0, 700), (3, 703), (2, 711), (1, 710)], "timeout_retransmits"),  # sent again, the first of it overtaken
+    ],
+)
+def test_each_hole_is_told_by_what_was_sent_last(came: list[tuple[int, int]], kind: str) -> None:
+    of = talked()
+    sent = [of.send(CLIENT, DATA) for _ in range(5)]
+    of.packets = of.packets[:-5]
+    for place, ident in came:
+        again(of, replace(sent[place], ident=ident), 50 * MICROSECOND)
+    of.send(BROKER)
+    assert counts(fares(of.packets)[0][0]) == {"syns": 1, kind: len(came) - 2}
+
+
+@pytest.mark.parametrize(("late", "overtaken"), [(MILLISECOND, 3), (3 * MILLISECOND, 1), (SECOND, 0)])
+def test_a_hole_shows_by_the_first_that_comes_behind_it(late: int, overtaken: int) -> None:
+    of = talked()
+    sent = [of.send(CLIENT, DATA) for _ in range(4)]
+    of.packets = of.packets[:-4]
+    for place, later in ((3, MILLISECOND), (2, late), (1, late), (0, late)):
+        again(of, sent[place], later)
+    of.send(BROKER)
+    _, _, ended = fares(of.packets)
+    assert (ended.out_of_order, ended.retransmits) == (overtaken, 3 - overtaken)
+
+
 @pytest.mark.parametrize(("late", "expected"), [(2 * MILLISECOND, {}), (SECOND, {"timeout_retransmits": 2})])
 def test_what_a_sender_says_to_have_sent_before_the_capture_is_sent_again(late: int, expected: dict[str, int]) -> None:
     of = Conversation()
