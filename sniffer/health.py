@@ -102,6 +102,7 @@ FLOW = np.dtype(
         ("scale", "i1"),
         ("probing", "i1"),  # 1: its latest packet asked only whether the other side is there
         ("has_ended", "i1"),  # 1: a FIN was seen
+        ("has_acked", "i1"),  # 1: a packet was seen that does nothing but acknowledge
         # Sums of all spans that are over.
         ("fast_retransmits", "i4"),
         ("timeout_retransmits", "i4"),
@@ -137,6 +138,7 @@ def begin(flow: Record) -> None:
     flow.scale = NO_SYN
     flow.probing = 0
     flow.has_ended = 0
+    flow.has_acked = 0
     flow.fast_retransmits = 0
     flow.timeout_retransmits = 0
     flow.spurious_retransmits = 0
@@ -185,8 +187,8 @@ def begin_span(row: Record, at: Integer) -> None:
 def end_span(row: Record, flow: Record, last: Integer, is_answered: bool) -> None:
     """Note how a side stands at the end of a span, and add the span to its sums.
 
-    last: time of the connection's last packet in the span. Where nothing of the other side was captured (is_answered is
-    False), nobody knows what it acknowledged.
+    last: time of the connection's last packet in the span. Where nothing of the other side was captured, or nothing
+    that only acknowledges (is_answered is False), nobody knows what it acknowledged.
     """
     if flow.first_end > 0 and is_answered:
         row.unacked_since = flow.first_at
@@ -207,6 +209,15 @@ def end_span(row: Record, flow: Record, last: Integer, is_answered: bool) -> Non
 
 
 @borrowing
+def shows_acknowledgements(flow: Record, peer: Record) -> Any:
+    """Whether the capture has what does nothing but acknowledge, by what it has of both sides of a connection.
+
+    Not if it was filtered by payload, as with Wireshark's kafka. Then the next message seems to acknowledge the last.
+    """
+    return flow.has_acked or peer.has_acked
+
+
+@borrowing
 def _end_of(stream: Record) -> Integer:
     """Position behind all that a side has sent."""
     return max(stream.highest, stream.fin + 1)
@@ -224,11 +235,11 @@ def _sent(flow: Record, end: Integer, at: Integer) -> None:
 
 
 @borrowing
-def _acknowledged(flow: Record, row: Record, acked: Integer, at: Integer, is_one_point: bool) -> None:
+def _acknowledged(flow: Record, row: Record, peer: Record, acked: Integer, at: Integer, is_one_point: bool) -> None:
     """Take what is acknowledged from what waits for it, and the round trip from its newest segment.
 
     When the oldest one goes, the newest one stands for all that still wait. So a wait is told shorter than it was, by
-    no more than it took to send a flight.
+    no more than it took to send a flight. peer: who acknowledges.
     """
     if flow.first_end == 0 or acked < flow.first_end:
         return
@@ -242,9 +253,11 @@ def _acknowledged(flow: Record, row: Record, acked: Integer, at: Integer, is_one
     flow.last_end = 0
     if at == NO_TIME or oldest == NO_TIME or sent == NO_TIME or not is_one_point:
         return
-    row.unacked_max = max(row.unacked_max, at - oldest)
+    is_told = shows_acknowledgements(flow, peer)
+    if is_told or at - oldest < ACK_HELD_LEAST:
+        row.unacked_max = max(row.unacked_max, at - oldest)
     took = at - sent
-    if acked != end or end <= flow.repeated or took < 0:
+    if acked != end or end <= flow.repeated or took < 0 or not (is_told or took < ACK_HELD_LEAST):
         return
     # Who waits for so long sends again. If it did not, it was not this packet that acknowledged: the capture lacks it.
     if took > TIMER + 2 * flow.longest_rtt and row.timeout_retransmits + row.spurious_retransmits == 0:
@@ -330,7 +343,7 @@ def _count_ack(
     is_one_point: bool,
 ) -> None:
     """Take what a segment says of the other side's stream; it is bare if it says nothing else."""
-    _acknowledged(peer, peer_row, other.acked, at, is_one_point)
+    _acknowledged(peer, peer_row, flow, other.acked, at, is_one_point)
     if (
         is_bare
         and ack == flow.ack
@@ -424,6 +437,7 @@ def count_segment(
         row.keep_alives += 1
     flow.probing = is_probe
     if flags & ACK:
+        flow.has_acked |= is_bare
         if other.base > 0:
             _count_ack(
                 row,

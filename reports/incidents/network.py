@@ -42,6 +42,7 @@ class Path:
     retransmits: int = 0
     repaired: int = 0  # signs that the receiver missed something: duplicate acks, SACK'd gaps, fast retransmits
     timeouts: int = 0
+    acknowledging: int = 0  # spans of connections with anything that has no payload
     trips: dict[str, tuple[int, int, float]] = field(default_factory=dict)  # by sender: number, sum (µs), longest (ms)
     first: int = sys.maxsize
     last: int = 0
@@ -55,6 +56,7 @@ def _paths(spans: pa.Table, chosen: pa.Table) -> dict[tuple[str, str], dict[int,
         path.packets += row["packets"]
         path.retransmits += row["retransmits"] - row["spurious_retransmits"] - row["retransmits_to_closed"]
         path.timeouts += row["timeout_retransmits"]
+        path.acknowledging += row["acknowledging"]
         path.repaired += row["duplicate_acks"] + row["sacked_gaps"] + row["fast_retransmits"]
         if row["rtt_samples"]:
             path.trips[row["sender"]] = row["rtt_samples"], row["rtt_us"], row["rtt_max_ms"]
@@ -66,8 +68,9 @@ def _paths(spans: pa.Table, chosen: pa.Table) -> dict[tuple[str, str], dict[int,
 def lossy(signs: Signs) -> dict[tuple[str, str], list[Path]]:
     """Pairs of hosts between which a share of packets has to be sent again, and receivers say that they missed some.
 
-    Where the capture has one direction alone, what is sent again may be so because nobody is there; but not if its
-    receiver missed something.
+    Where the capture has one direction alone, what is sent again may be so because nobody is there; and without what
+    does nothing but acknowledge, nobody can say that it was sent again for nothing. But not if its receiver missed
+    something.
     """
     if (counted_spans := signs.health_spans) is None:
         return {}
@@ -86,7 +89,7 @@ def lossy(signs: Signs) -> dict[tuple[str, str], list[Path]]:
             found[pair] = bad
     between_them = signs.connections_between(found.keys()) if found else ()
     heard = {(row["client"], row["broker"]) for row in between_them if row["packets_up"] and row["packets_down"]}
-    return {pair: bad for pair, bad in found.items() if pair in heard or _were_missed(bad)}
+    return {pair: bad for pair, bad in found.items() if (pair in heard and _is_acknowledged(bad)) or _were_missed(bad)}
 
 
 def losses(signs: Signs) -> Iterator[Incident]:
@@ -155,6 +158,11 @@ def _held_up(signs: Signs, hosts: Collection[str], since: int, until: int) -> He
 def _were_missed(paths: Sequence[Path]) -> bool:
     """Whether receivers said so of most of what was sent again."""
     return 2 * sum(path.repaired for path in paths) >= sum(path.retransmits for path in paths)
+
+
+def _is_acknowledged(paths: Sequence[Path]) -> bool:
+    """Whether the capture has what does nothing but acknowledge, more than at the end of connections."""
+    return 2 * sum(path.acknowledging > 0 for path in paths) >= len(paths)
 
 
 def _loses(path: Path) -> bool:

@@ -95,9 +95,8 @@ class Outage:
         """Whether not even acknowledgements came of its host: it is off, or the network to it broken."""
         silence = self.silence
         enough = threshold("cut_off") * 1000
-        return (
-            not self.gone and silence["duration_ms"] >= enough and silence["asked"] > 0 and not silence["acknowledged"]
-        )
+        unheard = silence["asked"] > 0 and silence["acknowledged"] == 0
+        return not self.gone and silence["duration_ms"] >= enough and unheard
 
     def troubles(self, since: int, until: int) -> bool:
         """Whether it began or ended within a time, or shortly before: clients look for other brokers then."""
@@ -259,7 +258,10 @@ def _with_fetches(signs: Signs, found: Sequence[Outage]) -> list[Outage]:
     unsure = {
         place: one.silence
         for place, one in enumerate(found)
-        if not one.gone and one.ended is not None and one.silence["acknowledged"] and _may_wait_for_others(signs, one)
+        if not one.gone
+        and one.ended is not None
+        and one.silence["acknowledged"] != 0
+        and _may_wait_for_others(signs, one)
     }
     longest = dict(zip(unsure, unfetched(signs, [*unsure.values()]), strict=True))
     return [replace(one, unfetched=longest.get(place, 0)) for place, one in enumerate(found)]

@@ -78,7 +78,7 @@ def _stalled(signs: Signs, run: Sequence[Outage]) -> Incident:
     worst = max(run, key=lambda one: (one.silence["duration_ms"], -one.started))
     lasted = worst.silence["duration_ms"]
     acknowledged = any(one.silence["acknowledged"] for one in run)
-    unheard = not acknowledged and any(one.silence["asked"] for one in run)
+    unheard = any(one.silence["asked"] for one in run) and all(one.silence["acknowledged"] == 0 for one in run)
     quiet = _all_quiet(signs, worst)
     sure = acknowledged and not quiet and worst.silence["waiting_connections"] > 1
     times = "" if len(run) == 1 else f" {len(run)} times, the longest"

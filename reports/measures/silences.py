@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 
 from kafkascope.decoders import apis
 from kafkascope.reports.columns.answered import Answered, Begun
-from kafkascope.reports.columns.arrow import dictionary_codes
+from kafkascope.reports.columns.arrow import dictionary_codes, one_array
 from kafkascope.reports.columns.parties import Ends, ExchangePlaces, clients_and_brokers
 from kafkascope.reports.columns.tenths import TENTH_NS, tenths
 from kafkascope.reports.vocabulary.tables import ACTIVITY, SILENCES
@@ -187,7 +187,10 @@ def silences(rows: pa.Table) -> list[Row]:
     if not len(spoke):
         return []
     end = int(max(breathed.max(initial=0), _tenths(received, "packets_in")[0].max(initial=0)) + 1)
-    first_spoke, last_spoke = _lifetimes(sent)
+    lives, first_spoke, last_spoke = _lifetimes(sent)
+    # A capture that was filtered by payload has no acknowledgement but at the beginning and the end of connections.
+    edges = pc.drop_null(pa.concat_arrays([one_array(of_kind["connection"][name]) for name in ("at", "until")]))
+    shows_acknowledgements = len(np.setdiff1d(alive, np.union1d(spoke, edges.to_numpy() // TENTH_NS))) > 0
     gaps, as_client = _ended_as_client(_gaps(spoke, end), first_spoke, last_spoke, elsewhere)
     connections = of_kind["connection"].select(_OF_CONNECTIONS).to_pylist()
     of_kafka = [row for row in connections if row["kafka"]]
@@ -218,7 +221,10 @@ def silences(rows: pa.Table) -> list[Row]:
             back, back_by = int(elsewhere_on[np.searchsorted(elsewhere, over)]), "as_client"
         elif not is_last:
             back = int(spoke_on[np.searchsorted(spoke, over)])
-            back_by = "kept" if (opened_at.get(back) or 0) < since else "opened"
+            # Whose beginning the capture lacks is older than it, unless it shows none, as filters by payload do.
+            spoke_first = int(first_spoke[np.searchsorted(lives, back)]) * TENTH_NS
+            began = opened_at.get(back) or (0 if opened else spoke_first)
+            back_by = "kept" if began < since else "opened"
         first_failed = min(((row["at"], row["packet"]) for row in failed), default=(None, None))
         packets = [row["packet"] for row in [*waiting, *failed] if row["packet"] is not None]
         clients = sorted({row["client_id"] for row in waiting if row["client_id"]})
@@ -233,7 +239,7 @@ def silences(rows: pa.Table) -> list[Row]:
                 "waiting_connections": len({row["connection"] for row in waiting}),
                 "waiting_clients": clients[:_CLIENTS_NAMED],
                 "asked": len(asked),
-                "acknowledged": len(quiet),
+                "acknowledged": len(quiet) if shows_acknowledgements else None,
                 "ended": len(ended),
                 "ended_clients": len({row["client"] for row in ended}),
                 "reset": sum(row["how"] == "rst" for row in ended),
@@ -363,8 +369,8 @@ def _with_data(sent: pa.Table) -> pa.Table:
     return sent.filter(pc.not_equal(sent["payload_in"], bytes(len(sent["payload_in"][0].as_py()))))
 
 
-def _lifetimes(sent: pa.Table) -> tuple[I64, I64]:
-    """For each connection the tenth in which the broker sent its first data on it, and its last."""
+def _lifetimes(sent: pa.Table) -> tuple[I64, I64, I64]:
+    """Each connection, in order, with the tenth in which the broker sent its first data on it, and its last."""
     there = _with_data(sent)
     firsts, lasts = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
     for some in _some_at_a_time(there):
@@ -372,12 +378,12 @@ def _lifetimes(sent: pa.Table) -> tuple[I64, I64]:
         begins = np.flatnonzero(np.diff(row, prepend=-1))
         firsts.append(when[begins])
         lasts.append(when[np.append(begins[1:], len(row)) - 1])
-    _, connection = np.unique(_numbers(there["connection"]), return_inverse=True)
-    first = np.full(connection.max(initial=-1) + 1, np.iinfo(np.int64).max)
+    connections, connection = np.unique(_numbers(there["connection"]), return_inverse=True)
+    first = np.full(len(connections), np.iinfo(np.int64).max)
     last = np.full(len(first), -1)
     np.minimum.at(first, connection, np.concatenate(firsts))
     np.maximum.at(last, connection, np.concatenate(lasts))
-    return first, last
+    return connections, first, last
 
 
 def _ends(places: pa.Array | pa.ChunkedArray) -> tuple[pa.Array, pa.Array]:

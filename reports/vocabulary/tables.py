@@ -598,7 +598,8 @@ SILENCES = described(
         (
             "acknowledged",
             pa.int64(),
-            "tenths of a second in which it sent packets, to clients or to brokers that it asked, but no data",
+            "tenths of a second in which it sent packets, to clients or to brokers that it asked, but no data; null: "
+            "the capture has no such packets of it at any time",
         ),
         ("ended", pa.int64(), "connections with it that ended in it"),
         ("ended_clients", pa.int64(), "addresses of the clients of these connections"),

@@ -48,7 +48,8 @@ def _tell(state: State, slot: Integer) -> None:
         row, flow = state.spans[2 * slot + side], state.flows[2 * slot + side]
         packets = connection.packets_0 if side else connection.packets_1
         payload = connection.bytes_1 if side else connection.bytes_0
-        health.end_span(row, flow, last, packets > 0 or payload == 0)
+        is_told = packets > 0 and health.shows_acknowledgements(flow, state.flows[2 * slot + 1 - side])
+        health.end_span(row, flow, last, is_told or payload == 0)
         row.connection = connection.id
         row.side = side
         state.told[totals.told] = row

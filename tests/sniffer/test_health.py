@@ -331,6 +331,22 @@ def test_what_a_sender_says_to_have_sent_before_the_capture_is_sent_again(late: 
     assert (ended.retransmits, ended.out_of_order) == (sum(expected.values()), 0)
 
 
+@pytest.mark.parametrize("bare", [False, True])
+def test_where_nothing_only_acknowledges_messages_that_come_late_acknowledge_nothing(bare: bool) -> None:
+    of = Conversation()
+    if bare:
+        of.send(BROKER)
+    for took in (39 * MILLISECOND, 40 * MILLISECOND, 250 * MILLISECOND):
+        of.send(CLIENT, DATA)
+        of.send(BROKER, DATA, later=took)
+    of.send(CLIENT, DATA)
+    client, broker, _ = fares(of.packets)
+    assert client[0]["rtt_max"] == client[0]["unacked_max"] == (250 if bare else 39) * MILLISECOND
+    assert client[0]["rtt_samples"] == (3 if bare else 1)
+    assert broker[0]["rtt_samples"] == 3
+    assert (client[0]["unacked_since"] == NO_TIME) is not bare
+
+
 def test_one_d_sack_is_about_one_retransmission() -> None:
     of = talked()
     sent = of.send(CLIENT, DATA)

@@ -199,6 +199,13 @@ def test_a_broker_that_speaks_as_a_client_after_a_pause_is_back(back: float, unt
     assert times(only([asked(5, 0.3, None)], [*talk, to_others])) == (0.2, until)
 
 
+@pytest.mark.parametrize(("before", "by"), [([], "opened"), ([0.2], "kept")])
+def test_what_came_back_first_is_told_by_its_data_if_no_beginning_is_there(before: list[float], by: str) -> None:
+    talk = [health(1, "broker", [0, 0.1, 0.2], [0, 0.1, 0.2]), health(2, "broker", [*before, 3.0], [*before, 3.0])]
+    one = only([asked(5, 0.5, 3)], talk, [connection(1), connection(2)])
+    assert (one["back_connection"], one["back_by"]) == (2, by)
+
+
 @pytest.mark.parametrize(("opened", "by"), [(None, "kept"), (0.2, "kept"), (0.3, "opened"), (2.9, "opened")])
 def test_what_came_back_first(opened: float | None, by: str) -> None:
     talk = [health(1, "broker", [0, 0.1, 0.2], [0, 0.1, 0.2]), health(2, "broker", [3.0], [3.0])]
@@ -230,9 +237,17 @@ def test_what_its_host_acknowledges_to_brokers_counts_as_well() -> None:
 
 @pytest.mark.parametrize(("packet", "in_vain"), [(0.2, 1), (0.3, 0)])
 def test_what_may_have_been_acknowledged_in_the_first_tenth_was_not_asked_in_vain(packet: float, in_vain: int) -> None:
-    talk = [*TALK, health(2, "broker", [packet], []), health(1, "client", [0.3], [0.3])]
+    talk = [*TALK, health(2, "broker", [packet, 3.3], []), health(1, "client", [0.3], [0.3])]
     one = only([asked(5, 0.5, 3)], talk)
     assert (one["asked"], one["acknowledged"]) == (in_vain, 0)
+
+
+@pytest.mark.parametrize(("bare", "acknowledged"), [(3.3, 0), (3.1, None), (4.0, None), (9.0, None)])
+def test_what_it_acknowledged_is_unknown_where_nothing_does_that_alone(bare: float, acknowledged: int | None) -> None:
+    """At 3.1 it sends data; at 4 and 9 a connection begins and ends, as filters by flags let through."""
+    talk = [*TALK, health(2, "broker", [bare], []), health(1, "client", [0.3], [0.3])]
+    silent, *_ = silences([asked(5, 0.5, 3)], talk, [connection(1), connection(7, opened=4.05, closed=9.05)])
+    assert silent["acknowledged"] == acknowledged
 
 
 def test_connects_that_fail_make_a_silence() -> None:
