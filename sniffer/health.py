@@ -61,6 +61,7 @@ ROW = np.dtype(
         ("fast_retransmits", "i4"),
         ("timeout_retransmits", "i4"),
         ("spurious_retransmits", "i4"),
+        ("acknowledgements", "i4"),  # packets that do nothing else
         ("duplicate_acks", "i4"),
         ("sacked_gaps", "i4"),
         ("out_of_order", "i4"),
@@ -170,6 +171,7 @@ def begin_span(row: Record, at: Integer) -> None:
     row.fast_retransmits = 0
     row.timeout_retransmits = 0
     row.spurious_retransmits = 0
+    row.acknowledgements = 0
     row.duplicate_acks = 0
     row.sacked_gaps = 0
     row.out_of_order = 0
@@ -438,6 +440,7 @@ def count_segment(
     flow.probing = is_probe
     if flags & ACK:
         flow.has_acked |= is_bare
+        row.acknowledgements += is_bare
         if other.base > 0:
             _count_ack(
                 row,

@@ -11,10 +11,12 @@ from pyarrow import dataset as ds
 
 from kafkascope.reports.answers.capture_points import clock_text
 from kafkascope.reports.columns.remarks import (
+    FILTERED,
     filter_text,
     not_taken_remark,
     tls_remark,
     tls_talk_remarks,
+    was_filtered,
     window_text,
 )
 from kafkascope.reports.columns.text import counted
@@ -80,6 +82,8 @@ def facts(summary: Mapping[str, Any], remarks: Mapping[str, str]) -> list[tuple[
     told += remarks.items()
     if copies := summary.get("copies"):
         told.append(("packets captured at several points", f"{copies:,} copies, counted once"))
+    if was_filtered(summary):
+        told.append(("filtered", FILTERED))
     told += [("clock", clock_text(clock)) for clock in summary.get("clocks", ())[:CLOCKS]]
     if tls := summary.get("tls_ports"):
         told.append(("encrypted", tls_remark(tls)))

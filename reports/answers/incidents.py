@@ -11,6 +11,7 @@ from pyarrow import dataset as ds
 
 from kafkascope.reports.columns.arrow import numbered
 from kafkascope.reports.columns.order import ordered
+from kafkascope.reports.columns.remarks import was_filtered
 from kafkascope.reports.columns.text import counted
 from kafkascope.reports.incidents.incident import Incident, incident_of
 from kafkascope.reports.vocabulary.finding_kinds import Severity
@@ -71,7 +72,8 @@ def nothing_wrong(summary: Mapping[str, Any], findings: Sequence[str] = ()) -> s
     if not exchanges:
         return NOTHING_KNOWN
     one_way = summary.get("issues", {}).get("one_way_capture", 0)
-    wrong = "nothing that is wrong is seen" if 2 * one_way > kafka else "nothing is wrong"
+    filtered = was_filtered(summary)
+    wrong = "nothing that is wrong is seen" if filtered or 2 * one_way > kafka else "nothing is wrong"
     but = ""
     if findings:
         more = f", and {counted(len(findings) - 1, 'finding')} more" if findings[1:] else ""
@@ -85,5 +87,7 @@ def nothing_wrong(summary: Mapping[str, Any], findings: Sequence[str] = ()) -> s
         hidden.append(f"what {counted(tls, 'connection')} with TLS {'says' if tls == 1 else 'say'}")
     if one_way:
         hidden.append(f"what {counted(one_way, 'connection')} said in the direction that was not captured")
+    if filtered:
+        hidden.append("what it was filtered of (no packet only acknowledges)")
     hidden.append("what happened before, after and elsewhere")
     return f"{looked}; it cannot show {' nor '.join(hidden)}"

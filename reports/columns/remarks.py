@@ -14,6 +14,9 @@ from kafkascope.reports.vocabulary.issue_kinds import ISSUE_KINDS
 PORTS_SHOWN = 10
 """Of encrypted connections, those with the most."""
 
+LEAST_EXCHANGES = 50
+"""In a capture, before it is said that it was filtered: nearly every connection has acknowledgements."""
+
 PROTOCOL_NAMES = {
     "tls": "TLS",
     "http": "HTTP",
@@ -59,6 +62,20 @@ def filter_text(expression: str | None, passed: int, of: int) -> str:
     what = "the filter" if expression is None else f"the filter {shown_text(expression)}"
     some = f"{passed:,} of {counted(of, 'exchange')} passed {what}"
     return f"{some}: tables of single exchanges have these alone, answers are of all"
+
+
+def was_filtered(summary: Mapping[str, Any]) -> bool:
+    """Whether a capture has packets with payload alone, by its summary; not said of a few exchanges."""
+    exchanges = sum(summary.get("exchanges", {}).values())
+    return exchanges >= LEAST_EXCHANGES and summary.get("acknowledgements") == 0
+
+
+FILTERED = (
+    "no packet only acknowledges: the capture was filtered, as tshark -Y kafka -w does, which leaves out parts of "
+    "messages, too. What was lost, who closed a connection and who did not answer can hardly be told; filter by port "
+    "instead (tcpdump tcp port 9092)"
+)
+"""What to say of such a capture."""
 
 
 def tls_remark(connections: Mapping[str, int]) -> str:

@@ -29,7 +29,6 @@ REPLICA_ERRORS = frozenset({Error.NOT_ENOUGH_REPLICAS, Error.NOT_ENOUGH_REPLICAS
 _STALE = (Error.NOT_LEADER_OR_FOLLOWER, Error.NOT_COORDINATOR)
 _ERROR_ORDER = ("error", "api", "topic", "partition", "client_id", "broker", "group_id", "member_id")
 _SPAN_KEYS = ("client", "broker", "sender", "at")
-_MADE_SUMS = ("rtt_us", "acknowledging")
 _SPAN_SUMS = (
     "packets",
     "retransmits",
@@ -37,17 +36,14 @@ _SPAN_SUMS = (
     "timeout_retransmits",
     "spurious_retransmits",
     "retransmits_to_closed",
+    "acknowledgements",
     "duplicate_acks",
     "sacked_gaps",
     "rtt_samples",
-    *_MADE_SUMS,
+    "rtt_us",
 )
 _SPAN_MEASURES = dict.fromkeys(_SPAN_SUMS, "sum") | {"rtt_max_ms": "max", "first": "min", "last": "max"}
-_SPAN_COLUMNS = (
-    *_SPAN_KEYS,
-    *(name for name in _SPAN_SUMS if name not in _MADE_SUMS),
-    *("rtt_mean_ms", "rtt_max_ms", "first", "last", "sent_in", "payload_in", "syns"),
-)
+_SPAN_COLUMNS = (*_SPAN_KEYS, *_SPAN_SUMS[:-1], "rtt_mean_ms", "rtt_max_ms", "first", "last")
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,8 +140,7 @@ class Signs(GroupRows):
     def health_spans(self) -> pa.Table | None:
         """`tcp_health` by two hosts, sender and span of ten seconds; broker is an address. None without any.
 
-        Only of what was said with `servers`: what else is in a capture is not asked about. `acknowledging` are spans of
-        connections with packets that have no payload, and are no SYN: nearly all, if the capture was not filtered.
+        Only of what was said with `servers`: what else is in a capture is not asked about.
         """
         servers = pa.array(self.servers, pa.string())
         parts = []
@@ -153,8 +148,6 @@ class Signs(GroupRows):
             # Whole microseconds, so that the order of rows makes no difference to their sum.
             trips = pc.multiply(pc.cast(batch["rtt_samples"], "float64"), pc.fill_null(batch["rtt_mean_ms"], 0.0))
             rows = batch.append_column("rtt_us", pc.cast(pc.round(pc.multiply(trips, 1000)), "int64"))
-            bare = pc.and_(pc.not_equal(batch["sent_in"], batch["payload_in"]), pc.equal(batch["syns"], 0))
-            rows = rows.append_column("acknowledging", pc.cast(bare, "int64"))
             code, brokers = dictionary_codes(rows["broker"])
             hosts = labels(code, [without_port(broker) for broker in brokers.to_pylist()])
             rows = rows.set_column(rows.column_names.index("broker"), "broker", hosts)

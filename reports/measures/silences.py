@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 
 from kafkascope.decoders import apis
 from kafkascope.reports.columns.answered import Answered, Begun
-from kafkascope.reports.columns.arrow import dictionary_codes, one_array
+from kafkascope.reports.columns.arrow import dictionary_codes
 from kafkascope.reports.columns.parties import Ends, ExchangePlaces, clients_and_brokers
 from kafkascope.reports.columns.tenths import TENTH_NS, tenths
 from kafkascope.reports.vocabulary.tables import ACTIVITY, SILENCES
@@ -71,6 +71,7 @@ def _of_spans(health: pa.Table, host: Any, port: Any, kind: Any) -> pa.Table:
         at=pc.cast(health["at"], pa.int64()),
         connection=health["connection"],
         timeouts=health["timeout_retransmits"],
+        acknowledgements=health["acknowledgements"],
         packets_in=pc.cast(health["sent_in"], pa.binary()),
         payload_in=pc.cast(health["payload_in"], pa.binary()),
     )
@@ -188,9 +189,8 @@ def silences(rows: pa.Table) -> list[Row]:
         return []
     end = int(max(breathed.max(initial=0), _tenths(received, "packets_in")[0].max(initial=0)) + 1)
     lives, first_spoke, last_spoke = _lifetimes(sent)
-    # A capture that was filtered by payload has no acknowledgement but at the beginning and the end of connections.
-    edges = pc.drop_null(pa.concat_arrays([one_array(of_kind["connection"][name]) for name in ("at", "until")]))
-    shows_acknowledgements = len(np.setdiff1d(alive, np.union1d(spoke, edges.to_numpy() // TENTH_NS))) > 0
+    # A capture that was filtered by payload has none.
+    shows_acknowledgements = any(_numbers(each["acknowledgements"]).any() for each in (sent, as_client_sent))
     gaps, as_client = _ended_as_client(_gaps(spoke, end), first_spoke, last_spoke, elsewhere)
     connections = of_kind["connection"].select(_OF_CONNECTIONS).to_pylist()
     of_kafka = [row for row in connections if row["kafka"]]

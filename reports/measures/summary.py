@@ -60,6 +60,7 @@ class Summary:
         self._topics: dict[tuple[str, str], list[int]] = {}
         self._first: int | None = None
         self._last: int | None = None
+        self._acknowledgements: int | None = None  # packets that do nothing else; None: nothing of packets was seen
         self.packets = 0  # each once, also if several files have it
         self.copies = 0  # packets that another file has too, and that are counted there
         self.window: str | None = None  # of packets that was asked for, in words; None: all
@@ -83,6 +84,7 @@ class Summary:
                 self._api(row["values"]).errors += row["counts"]
         if "tcp_health" in tables and len(health := tables["tcp_health"]):
             self._span(pc.min(health["first"]).value, pc.max(health["last"]).value)
+            self._acknowledge(pc.sum(health["acknowledgements"]).as_py())
         if "connections" in tables:
             connections = tables["connections"]
             self._count("protocol", connections["protocol"])
@@ -106,6 +108,7 @@ class Summary:
         for (topic, direction), (records, size, batches) in other._topics.items():
             self._topic(topic, direction, records, size, batches)
         self._span(other._first, other._last)
+        self._acknowledge(other._acknowledgements)
         self.packets += other.packets
         self.copies += other.copies
         self.window = self.window or other.window
@@ -147,6 +150,7 @@ class Summary:
             "copies": self.copies,
             "clocks": self.clocks,
             "connections": _most_first(self._counts["protocol"]),
+            "acknowledgements": self._acknowledgements,
             "tls_ports": _most_first({str(port): n for (port, name), n in self._connections.items() if name == "tls"}),
             "not_taken_for_kafka": not_taken(self._connections, self.ports),
             "exchanges": _most_first(self._counts["outcome"]),
@@ -176,6 +180,10 @@ class Summary:
             ],
             "issues": _most_first(self._counts["issue"]),
         }
+
+    def _acknowledge(self, count: int | None) -> None:
+        if count is not None:
+            self._acknowledgements = (self._acknowledgements or 0) + count
 
     def _largest_topics(self) -> list[tuple[tuple[str, str], list[int]]]:
         """Topics and directions with their sums, most bytes first; the smallest as one."""

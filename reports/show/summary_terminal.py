@@ -12,10 +12,12 @@ from rich.text import Text
 
 from kafkascope.reports.answers.capture_points import clock_text
 from kafkascope.reports.columns.remarks import (
+    FILTERED,
     filter_text,
     not_taken_remark,
     tls_remark,
     tls_talk_remarks,
+    was_filtered,
     window_text,
 )
 from kafkascope.reports.columns.shown import shown_text
@@ -54,6 +56,8 @@ def _parts(result: Mapping[str, Any]) -> list[RenderableType]:
         parts.append(Text(f"{counted(copies, 'packet')} more that several files have, counted once"))
     for clock in result["clocks"][:_ROWS]:
         parts.append(Text(clock_text(clock), style="yellow" if clock["corrected"] else ""))
+    if was_filtered(result):
+        parts.append(Text(FILTERED, style="yellow"))
     if tls := result["tls_ports"]:
         parts.append(Text(tls_remark(tls), style="yellow"))
     parts += map(Text, tls_talk_remarks(result.get("tls_talks", ())))

@@ -7,7 +7,7 @@ from typing import TypeVar
 
 import pyarrow as pa
 
-SCHEMA_VERSION = 10
+SCHEMA_VERSION = 11
 """Of the tables that users see, and of summary.json: one more with each change of a column (docs: Stability)."""
 
 TIME = pa.timestamp("ns", tz="UTC")
@@ -171,6 +171,7 @@ TCP_HEALTH = described(
             pa.int64(),
             "... of the fast ones and those by timers: after the other side had closed; a host drops what then comes",
         ),
+        ("acknowledgements", pa.int64(), "packets that do nothing but acknowledge"),
         ("duplicate_acks", pa.int64(), "acknowledgements said once more while the other side's data was on its way"),
         ("sacked_gaps", pa.int64(), "acknowledgements that told of bytes behind missing ones (SACK, RFC 2018)"),
         ("out_of_order", pa.int64(), "packets that came behind others that were sent after them"),
@@ -979,6 +980,7 @@ ACTIVITY = pa.schema(
         ("client_id", pa.string()),
         ("how", pa.string()),  # connection: how it ended, or what became of the connect; asked: replicas, broker
         ("timeouts", pa.int64()),  # sent, received: packets that were sent again after a timeout
+        ("acknowledgements", pa.int64()),  # sent, sent_as_client: packets that do nothing else
         ("kafka", pa.bool_()),  # connection: whether Kafka was spoken
         ("packets_in", pa.binary()),  # tenths of a second of the span, as in tcp_health
         ("payload_in", pa.binary()),

@@ -54,6 +54,9 @@ def test_what_was_looked_at_is_what_rules_tell() -> None:
     assert "what 2 connections said in the direction that was not captured nor what happened" in nothing_wrong(some)
     some |= {"connections": {"kafka": 3}}
     assert nothing_wrong(some).startswith("nothing that is wrong is seen in this capture: ")
+    filtered = {"acknowledgements": 0, "connections": {"kafka": 4}, "exchanges": {"answered": 50}}
+    assert nothing_wrong(filtered).startswith("nothing that is wrong is seen in this capture: ")
+    assert "it cannot show what it was filtered of (no packet only acknowledges) nor" in nothing_wrong(filtered)
     assert nothing_wrong({}) == nothing_wrong({"connections": {"kafka": 1}}) == NOTHING_KNOWN
 
 

@@ -74,7 +74,7 @@ def health(number: int, sender: str, sent: Sequence[float], data: Sequence[float
     known = {"client": H1, "broker": f"{B1}:9092"} | given
     host = known["client"] if sender == "client" else known["broker"].rpartition(":")[0]
     (span,) = {int(one // 10) * 10 for one in (*sent, *data)}
-    known = {"last_payload": max(data, default=None)} | known
+    known = {"last_payload": max(data, default=None), "acknowledgements": len({*sent} - {*data})} | known
     return _row(
         "tcp_health",
         ("at", "first", "last", "last_payload", "unacked_since"),

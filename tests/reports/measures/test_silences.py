@@ -242,12 +242,12 @@ def test_what_may_have_been_acknowledged_in_the_first_tenth_was_not_asked_in_vai
     assert (one["asked"], one["acknowledged"]) == (in_vain, 0)
 
 
-@pytest.mark.parametrize(("bare", "acknowledged"), [(3.3, 0), (3.1, None), (4.0, None), (9.0, None)])
-def test_what_it_acknowledged_is_unknown_where_nothing_does_that_alone(bare: float, acknowledged: int | None) -> None:
-    """At 3.1 it sends data; at 4 and 9 a connection begins and ends, as filters by flags let through."""
-    talk = [*TALK, health(2, "broker", [bare], []), health(1, "client", [0.3], [0.3])]
-    silent, *_ = silences([asked(5, 0.5, 3)], talk, [connection(1), connection(7, opened=4.05, closed=9.05)])
-    assert silent["acknowledged"] == acknowledged
+@pytest.mark.parametrize(("bare", "acknowledged"), [(3.3, 0), (None, None)])
+def test_what_it_acknowledged_is_unknown_where_nothing_does_that_alone(
+    bare: float | None, acknowledged: int | None
+) -> None:
+    talk = [*TALK, health(2, "broker", [bare or 3.1], [] if bare else [3.1]), health(1, "client", [0.3], [0.3])]
+    assert only([asked(5, 0.5, 3)], talk)["acknowledged"] == acknowledged
 
 
 def test_connects_that_fail_make_a_silence() -> None:

@@ -4,8 +4,11 @@ import io
 import json
 
 import pyarrow as pa
+import pytest
 from rich.console import Console
 
+from kafkascope.reports.answers.coverage import facts
+from kafkascope.reports.columns.remarks import FILTERED, was_filtered
 from kafkascope.reports.measures.summary import Summary, capture_name
 from kafkascope.reports.show import summary_terminal as terminal
 from kafkascope.reports.vocabulary.tables import BATCHES, CONNECTIONS, ERRORS, EXCHANGES, ISSUES, TCP_HEALTH
@@ -109,6 +112,27 @@ def test_a_capture_ends_with_its_last_packet_though_nobody_is_answered_any_more(
     summary.observe({"tcp_health": TCP_HEALTH.empty_table()})
     result = summary.result()
     assert (result["first"], result["last"]) == ("1970-01-01T00:00:01.000000000Z", "1970-01-01T00:01:30.000000000Z")
+
+
+@pytest.mark.parametrize(
+    ("acknowledgements", "count", "is_filtered"),
+    [([0, 0], 50, True), ([0, 0], 49, False), ([0, 1], 50, False), ([None, 0], 50, True), ([None, None], 50, False)],
+)
+def test_a_capture_without_acknowledgements_was_filtered(
+    acknowledgements: list[int | None], count: int, is_filtered: bool
+) -> None:
+    summary = Summary()
+    summary.observe(tables(count, 0))
+    for each in acknowledgements:
+        part = Summary()
+        part.observe({"tcp_health": table(TCP_HEALTH, [{"first": 1, "last": 2, "acknowledgements": each}])})
+        summary.merge(part)
+    result = summary.result()
+    assert was_filtered(result) is is_filtered
+    stream = io.StringIO()
+    terminal.summary(result, Console(file=stream, width=1000))
+    assert (FILTERED in stream.getvalue()) is is_filtered
+    assert (("filtered", FILTERED) in facts(result, {})) is is_filtered
 
 
 def test_an_empty_capture_has_a_summary() -> None:
