@@ -1,4 +1,7 @@
-"""Times of which the capture has nothing at all: it stood still, or files of it are missing; nobody was silent then."""
+"""Times of which the capture has nothing at all: it stood still, or all did, or files of it are missing.
+
+Nobody was silent then.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +17,7 @@ from kafkascope.reports.columns.tenths import TENTH_NS, tenths
 from kafkascope.reports.columns.text import counted
 from kafkascope.reports.columns.words import clock, duration
 from kafkascope.reports.incidents.signs import Signs
+from kafkascope.reports.incidents.standstills import stood_still
 from kafkascope.reports.vocabulary.thresholds import threshold
 from kafkascope.sniffer.columns import I64, Bool
 from kafkascope.sniffer.units import MILLISECOND_NS, SECOND_NS
@@ -63,7 +67,7 @@ def blackouts(signs: Signs) -> list[Blackout]:
 
     Where nobody sent anything, all may have waited for one. So half of the connections that are heard before and soon
     behind it must lack bytes that were said in it; or none is heard on both sides, and some behind it that were opened
-    out of sight; or it was longer than anybody waits for an answer.
+    out of sight; or it was longer than anybody waits for an answer; or several who waited for nobody were silent too.
     """
     since, until = _nothing(signs)
     if not len(since):
@@ -73,7 +77,9 @@ def blackouts(signs: Signs) -> list[Blackout]:
     before, through, lacking, unseen = (np.bincount(of[rows], minlength=len(until)) for rows in fates)
     others = (before == 0) & (unseen > 1)
     alone = until - since >= threshold("blackout_alone") * SECOND_NS
-    found = np.flatnonzero(alone | others | ((lacking > 0) & (2 * lacking >= through)))
+    sure = alone | others | ((lacking > 0) & (2 * lacking >= through))
+    sure[~sure] = stood_still(signs, since[~sure], until[~sure])
+    found = np.flatnonzero(sure)
     return [Blackout(*times) for times in zip(since[found].tolist(), until[found].tolist(), strict=True)]
 
 
