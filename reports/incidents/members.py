@@ -160,7 +160,7 @@ def losses(signs: Signs) -> list[Loss]:
             of_row.append(_loss(signs, row, row["trigger_client_id"], row["trigger_member"], row["started"], sure))
         for also in row["contributing"] or ():
             if also["trigger"] == Trigger.SESSION_TIMEOUT and also["at"] is not None:
-                loss = _loss(signs, row, also["client_id"], None, also["at"], Certainty.LIKELY)
+                loss = _loss(signs, row, also["client_id"], None, also["at"], Certainty.LIKELY, also["packet"])
                 if loss.last_word is not None and (loss.host, loss.last_word) not in {
                     (one.host, one.last_word) for one in of_row
                 }:
@@ -282,8 +282,19 @@ def _joined_since(signs: Signs, loss: Loss, at: int) -> bool:
     )
 
 
-def _loss(signs: Signs, row: Row, client_id: str | None, member_id: str | None, at: int, sure: Certainty) -> Loss:
-    """Who was lost, where it ran, and when it was heard last: by member id, or by a client id that one host has."""
+def _loss(
+    signs: Signs,
+    row: Row,
+    client_id: str | None,
+    member_id: str | None,
+    at: int,
+    sure: Certainty,
+    last_packet: int | None = None,
+) -> Loss:
+    """Who was lost, where it ran, and when it was heard last: by member id, or by a client id that one host has.
+
+    One that is started again and again has several members of one client id, each with its own last packet.
+    """
     ran_at = signs.hosts_of.get(client_id or "", [])
 
     def is_it(one: Row) -> bool:
@@ -291,7 +302,9 @@ def _loss(signs: Signs, row: Row, client_id: str | None, member_id: str | None, 
             return bool(one["member_id"] == member_id)
         return client_id is not None and one["client_id"] == client_id and len(ran_at) == 1
 
-    silence = next((one for one in reversed(signs.silences_of(row["group_id"], at)) if is_it(one)), None)
+    silent = [one for one in reversed(signs.silences_of(row["group_id"], at)) if is_it(one)]
+    with_it = (one for one in silent if last_packet is not None and one["packet"] == last_packet)
+    silence = next(with_it, silent[0] if silent else None)
     by_end = silence is None
     if silence is None:  # the capture may lack how long its session is
         silence = next((one for one in reversed(signs.ends_of(row["group_id"], at)) if is_it(one)), None)

@@ -554,6 +554,17 @@ def test_one_that_is_killed_and_replaced_at_once() -> None:
     assert lost(joins(5, 32, 40, client_id="c2")) == []
 
 
+@pytest.mark.parametrize(("packet", "since"), [(7, 30), (8, 33), (None, 33)])
+def test_of_several_members_of_one_client_id_it_is_that_with_the_last_packet_that_is_told(
+    packet: int | None, since: float
+) -> None:
+    later = SILENT | {"at": at(33), "member_id": "c1-new", "packet": 8}
+    row = joins(5, 31, 40)
+    row["contributing"][0]["packet"] = packet
+    (one,) = lost(row, group_events=[SILENT | {"packet": 7}, later])
+    assert seconds(one.started) == since
+
+
 @pytest.mark.parametrize(("closed", "client_id", "told"), [(30, "c1", True), (40, "c1", False), (30, "c2", False)])
 def test_one_that_is_replaced_where_the_capture_lacks_how_long_its_session_was(
     closed: float, client_id: str, told: bool
