@@ -237,6 +237,17 @@ def test_one_that_was_closed_and_did_not_leave_is_told_so() -> None:
     assert one.advice.startswith("Nothing, if it was stopped on purpose")
 
 
+@pytest.mark.parametrize(("lost", "closed", "told"), [(0, True, True), (95, True, False), (95, False, True)])
+def test_the_capture_may_lack_the_leaving_of_one_that_was_closed(lost: int, closed: bool, told: bool) -> None:
+    """Where nobody is heard behind it who would be told of a rebalance."""
+    given = tables(alone())
+    given["connections"][1] |= {"lost_bytes": lost, "bytes_up": 10_000}
+    request = '{"maxWaitMs": 500, "sessionId": 77, "sessionEpoch": -1, "topics": []}'
+    end = exchange(9, "Fetch", LAST + 0.5, LAST + 0.6, api_key=1, connection=2, client_id="c2", request=request)
+    given["exchanges"] += [end] * closed
+    assert bool(found(**given)) == told
+
+
 def test_what_a_worker_of_connect_has_is_run_and_not_read() -> None:
     (one,) = found(**tables(C1, C2 | {"assignment": ["task:src-0"]}))
     assert one.headline.endswith("; nobody ran task:src 0 for 29.0 s")
