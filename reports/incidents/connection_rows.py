@@ -115,8 +115,9 @@ class ConnectionRows(TableRows):
 
     @cached_property
     def _reached(self) -> set[str]:
-        # Of a refused connect whose SYN the capture lacks there is an RST alone.
-        was_open = pc.field("connect").is_null() & (pc.field("protocol") != "empty")
+        # Of a refused connect whose SYN the capture lacks there is an RST alone; who sends FIN had a connection.
+        said = (pc.field("protocol") != "empty") | (pc.field("how_closed") != "rst")
+        was_open = pc.field("connect").is_null() & said
         where = (pc.field("connect") == "established") | was_open
         return {
             address(row["broker"], row["broker_port"])

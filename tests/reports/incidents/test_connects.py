@@ -73,7 +73,9 @@ def test_it_may_be_gone_as_long_as_its_cluster_had_no_time_to_notice(
         ([*refused(), connection(90, broker=B2, opened=60, connect="established")], False),
         ([*refused(), connection(90, broker=B2)], False),  # it was open before
         ([*refused(), connection(90, broker=B2, broker_port=9093)], True),
-        ([*refused(), connection(90, broker=B2, protocol="empty")], True),  # its SYN is not in the capture
+        ([*refused(), connection(90, broker=B2, protocol="empty", how_closed="rst")], True),  # one whose SYN is lacking
+        ([*refused(), connection(9, broker=B2, protocol="empty", how_closed="fin")], False),  # of its end alone
+        ([*refused(), connection(9, broker=B2, protocol="empty")], False),  # of its acknowledgements alone
     ],
 )
 def test_an_address_that_was_reached_or_that_nobody_advertises_is_none(rows: list[Row], told: bool) -> None:
