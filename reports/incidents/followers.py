@@ -23,6 +23,7 @@ from kafkascope.reports.vocabulary.thresholds import threshold
 from kafkascope.sniffer.columns import I64
 from kafkascope.sniffer.units import SECOND_NS
 
+_NO_ID = -2  # of a token that is no request: no other has the next one
 _BESIDE_NS = SECOND_NS  # behind a silence: who is back reads first what came meanwhile
 
 
@@ -177,13 +178,14 @@ def _connections(signs: Signs, hosts: Set[str]) -> dict[int, _Follower]:
 def _pauses(signs: Signs, connections: Mapping[int, _Follower], silences: Sequence[Row]) -> Iterator[_Pause]:
     """Those that are as long as a stall, in the time of a silence or near it.
 
-    Not those behind an error, and not where packets were sent again after a timeout: a fetch may have been lost.
+    Not those behind an error, and not where packets were sent again after a timeout: a fetch may have been lost. Nor
+    those between two requests of which one was the next but one, by their correlation ids: the capture lacks the other.
     """
-    number, requested, answered = _fetches(signs, connections, silences)
-    order = np.lexsort((requested, number))
-    number, requested, answered = number[order], requested[order], answered[order]
+    fetches = _fetches(signs, connections, silences)
+    number, requested, answered, correlation = fetches[:, np.lexsort((fetches[1], fetches[0]))]
     long = requested[1:] - answered[:-1] >= threshold("stall") * SECOND_NS
-    places = np.flatnonzero(long & (number[1:] == number[:-1]))
+    is_next = (number[1:] == number[:-1]) & (correlation[1:] == correlation[:-1] + 1)
+    places = np.flatnonzero(long & is_next)
     found = list(map(_Pause, number[places].tolist(), answered[places].tolist(), requested[places + 1].tolist()))
     if not found:
         return
@@ -200,9 +202,10 @@ def _pauses(signs: Signs, connections: Mapping[int, _Follower], silences: Sequen
 
 
 def _fetches(signs: Signs, connections: Mapping[int, _Follower], silences: Sequence[Row]) -> I64:
-    """Requests of followers in the time of a silence or near it: connection, when asked, and when answered, a row each.
+    """Requests of followers in the time of a silence or near it.
 
-    All that is asked there: a follower asks for more than records.
+    Connection, when asked, when answered, and correlation id, a row each. All that is asked there: a follower asks for
+    more than records.
     """
     since = np.array([row["since"] for row in silences], np.int64) - _BESIDE_NS
     until = np.array([row["until"] for row in silences], np.int64) + _BESIDE_NS
@@ -212,11 +215,11 @@ def _fetches(signs: Signs, connections: Mapping[int, _Follower], silences: Seque
         & (pc.field("answered") >= moment(int(since.min())))
         & (pc.field("requested") <= moment(int(until.max())))
     )
-    columns = ("connection", "requested", "answered")
-    found = [np.empty((3, 0), np.int64)]
+    columns = ("connection", "requested", "answered", "correlation_id")
+    found = [np.empty((len(columns), 0), np.int64)]
     for batch in signs.batches("exchanges", columns, where):
-        rows = np.stack([batch[name].to_numpy() for name in columns])
-        _, asked, told = rows
+        rows = np.stack([pc.fill_null(batch[name], _NO_ID).to_numpy() for name in columns])
+        _, asked, told, _ = rows
         near = np.zeros(len(asked), np.bool_)
         for place in np.flatnonzero((since <= told.max()) & (asked.min() <= until)):
             near |= (since[place] <= told) & (asked <= until[place])

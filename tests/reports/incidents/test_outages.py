@@ -438,7 +438,8 @@ LED = silence(B1, 10, 12, **REPLICAS)
 
 
 def fetch(number: int, requested: float, answered: float | None, connection: int = 7) -> Row:
-    return exchange(number, "Fetch", requested, answered, connection=connection, client_id=FOLLOWER)
+    known: Row = {"connection": connection, "client_id": FOLLOWER, "correlation_id": number}
+    return exchange(number, "Fetch", requested, answered, **known)
 
 
 PAUSED = [fetch(1, 9.5, 10.1), fetch(2, 12.05, 12.1)]
@@ -461,6 +462,7 @@ def test_a_broker_that_fetches_nothing_though_it_was_answered_waits_for_nobody()
         ([fetch(1, 9.5, 10.1), fetch(2, 13.1, 13.2)], {}),
         ([fetch(1, 9.5, 10.1), fetch(2, 11, 11.02), fetch(3, 12.05, 12.1)], {}),
         ([one | {"connection": 8} for one in PAUSED], {}),  # of the other broker
+        ([fetch(1, 9.5, 10.1), fetch(3, 12.05, 12.1)], {}),  # the capture lacks one between them
         (PAUSED, {"silences": [LED | {"acknowledged": 0}]}),
         (PAUSED, {"silences": [LED | {"timeouts": 1}]}),
         (PAUSED, {"tcp_health": [health(7, "client", [12], [12], client=B1, timeout_retransmits=1)]}),
@@ -545,7 +547,7 @@ def stands_still(until: float = 18, since: float = 12, **of_health: Any) -> dict
         "connections": [connection(n, _THIRD, host, _IDLE, opened=0) for n, host in ((1, B1), (2, B2))],
         "tcp_health": [*on(1, B1), *on(2, B2)],
         "exchanges": [
-            exchange(10 * n + k, "Fetch", *times, connection=n, client_id=_IDLE)
+            exchange(10 * n + k, "Fetch", *times, connection=n, client_id=_IDLE, correlation_id=k)
             for n in (1, 2)
             for k, times in enumerate([(since - 1, since + n / 10 - 0.1), (until, until + 0.1)])
         ],
