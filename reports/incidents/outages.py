@@ -272,6 +272,11 @@ def _may_wait_for_others(signs: Signs, stall: Outage) -> bool:
     return stall.silence["waiting"] == stall.silence["waiting_replicas"] and not signs.has_one_broker
 
 
+def _but_one_may_wait_for_others(signs: Signs, stall: Outage) -> bool:
+    """Whether all but one request, whose answer the capture may lack, may have waited for replicas on others."""
+    return stall.silence["waiting"] - stall.silence["waiting_replicas"] <= 1 and not signs.has_one_broker
+
+
 def _unheard(signs: Signs, stall: Outage, found: Sequence[Vanished]) -> bool:
     """Whether those who waited for a broker are those whose packets to it, or of it, vanished.
 
@@ -328,10 +333,11 @@ def _stands_still(signs: Signs, stall: Outage, of_host: Sequence[Outage]) -> boo
         return bool(silence["waiting_connections"] > 1) and sent_again
     if silence["timeouts"] or (_may_wait_for_others(signs, stall) and not stall.unfetched):
         return False  # what it sent was lost on the way, or it waited itself
-    by_one = silence["waiting_connections"] <= 1 and not stall.unfetched
-    long = threshold("stall_of_one" if by_one else "stall")
-    if silence["duration_ms"] >= long * 1000:
-        return not (by_one and _asks_on(signs, stall))
+    by_one = (silence["waiting_connections"] <= 1 or _but_one_may_wait_for_others(signs, stall)) and not stall.unfetched
+    if by_one and _asks_on(signs, stall):
+        return False
+    if silence["duration_ms"] >= threshold("stall_of_one" if by_one else "stall") * 1000:
+        return True
     if not silence["acknowledged"]:
         return False
     within = int(threshold("one_trouble") * SECOND_NS)
@@ -350,7 +356,7 @@ def _asks_on(signs: Signs, stall: Outage) -> bool:
     where &= (pc.field("at") > moment(stall.started - SPAN_NS)) & (pc.field("at") <= moment(ended))
     rows = signs.rows("tcp_health", ("connection", "at", "payload_in"), where) if numbers else ()
     spoke = sorted({at for row in rows for at in Life(row).tenths("payload_in") if stall.started < at < ended})
-    least = threshold("stall") * SECOND_NS
+    least = min(threshold("stall") * SECOND_NS, ended - stall.started)  # of a shorter one once is enough
     return all(later - earlier < least for earlier, later in pairwise([stall.started, *spoke, ended]))
 
 

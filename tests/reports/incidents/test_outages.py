@@ -351,6 +351,34 @@ def test_one_that_keeps_a_request_waiting_and_asks_others_meanwhile_does_not_sta
     assert bool(told(one, connections=[its_own], tcp_health=rows)) == is_told
 
 
+@pytest.mark.parametrize(
+    ("replicas", "lasts", "asks", "is_told"),
+    [
+        (3, 3, True, False),
+        (2, 3, True, True),  # two requests that wait for nobody else
+        (3, 3, False, True),
+        (3, 1.9, False, False),  # as of one request
+        (3, 0.9, True, False),  # nor do such as come again and again
+        (3, 0.9, False, True),
+    ],
+)
+def test_so_it_is_with_one_request_beside_such_as_wait_for_replicas(
+    replicas: int, lasts: float, asks: bool, is_told: bool
+) -> None:
+    """Of that one the capture may lack the answer."""
+    again = range(10, 40, 10) if lasts < 1 else [10]
+    held = HELD | {"waiting": 4, "waiting_replicas": replicas, "waiting_connections": 3}
+    its_own = connection(7, B1, "10.0.0.9", "raft-client-1", opened=1, broker_port=9093)
+    given = {"client": B1, "broker": "10.0.0.9:9093"}
+    rows = [
+        health(7, "client", [begin + 0.3, begin + 1.2, begin + 2.1], [begin + 0.3, begin + 1.2, begin + 2.1], **given)
+        for begin in again
+    ]
+    stalls = [silence(B1, begin, begin + lasts, **held) for begin in again]
+    incidents = found(silences=stalls, cluster_events=BROKERS, connections=[its_own], tcp_health=rows if asks else [])
+    assert bool(incidents) == is_told
+
+
 @pytest.mark.parametrize(("times", "apart"), [(3, 30), (3, 60.1), (2, 30)])
 def test_short_ones_that_come_again_and_again_are_one_trouble(times: int, apart: float) -> None:
     short = [silence(B1, n * apart, n * apart + 0.4, **HELD | {"waiting_connections": 1}) for n in range(1, times + 1)]
