@@ -119,6 +119,14 @@ def test_what_is_acknowledged_within_the_span_was_sent_in_vain_before(
         assert (seconds(one.started), seconds(one.ended)) == (began, back)
 
 
+@pytest.mark.parametrize(("again", "told"), [(20.6, False), (20.7, True)])
+def test_what_is_sent_again_at_once_and_never_after_was_acknowledged(again: float, told: bool) -> None:
+    """The capture lacks the acknowledgement; a timer would have had it sent a third time."""
+    known: Row = {"unacked_since": None, "unacked_max_ms": 3_500}
+    incidents = of(unheard((20.5, again), **known), sends(18), sends(20.3, 24), OTHER, THEN, sends(35))
+    assert bool(incidents) == told
+
+
 def test_what_is_acknowledged_in_the_next_span_is_told_once() -> None:
     late = unheard((30.1,), unacked_since=None, timeout_retransmits=1, unacked_max_ms=10_000)
     rows = [unheard(), late, sends(18), sends(20.3), sends(30.5), OTHER, THEN, sends(31, number=2, client=H2)]
