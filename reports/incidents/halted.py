@@ -106,10 +106,12 @@ def halts(signs: Signs) -> list[Halt]:
     alive = list(_alive(signs))
     waiting = {one: rows for one, rows in _what_waits(signs, alive).items() if rows}
     exchanges = _read(signs, waiting)
+    lacking = {row["connection"] for row in exchanges.values() if row["answered"] is None}
+    later = signs.last_answered(lacking)
     found = []
     for one, rows in waiting.items():
         last, beat = (exchanges.get((one.name, time)) for time in (one.fetch, one.beat))
-        halt = None if last is None or beat is None else _halt(one, last, beat)
+        halt = None if last is None or beat is None else _halt(one, last, beat, later.get(last["connection"], 0))
         if halt is not None and not _is_explained(signs, halt):
             found.append(replace(halt, waiting=rows))
     return found
@@ -202,14 +204,19 @@ def _read(signs: Signs, alive: Collection[_Alive]) -> dict[tuple[str, int], Row]
     return {(row["client_id"], row["requested"]): row for row in signs.rows("exchanges", _EXCHANGE, where)}
 
 
-def _halt(one: _Alive, last: Row, beat: Row) -> Halt | None:
-    """By its last fetch and heartbeat; None if the one was not answered well, or not that long ago."""
-    if last["answered"] is None or last["error"] != Error.NONE or last["throttle_ms"]:
+def _halt(one: _Alive, last: Row, beat: Row, later: int) -> Halt | None:
+    """By its last fetch and heartbeat; None if the one was not answered well, or not that long ago.
+
+    Of an answer the capture may lack a part, so that no error is known, or all, if a request that came later was
+    answered (the latest of its connection: later).
+    """
+    answered = last["answered"] or (last["requested"] if last["requested"] < later else None)
+    if answered is None or last["error"] not in (Error.NONE, None) or last["throttle_ms"]:
         return None
-    if beat["group_id"] != one.group or one.beat - last["answered"] < threshold("lag_stuck") * SECOND_NS:
+    if beat["group_id"] != one.group or one.beat - answered < threshold("lag_stuck") * SECOND_NS:
         return None
     packets = last["response_packet"], beat["request_packet"]
-    return Halt(one.group, one.name, one.host, last["answered"], one.beat, packets)
+    return Halt(one.group, one.name, one.host, answered, one.beat, packets)
 
 
 def _last_spans(signs: Signs) -> dict[tuple[str, str, str], _Span]:
@@ -263,7 +270,10 @@ def _halted(signs: Signs, halt: Halt) -> Incident:
     waiting = sum(row["fetch_lag"] for row in halt.waiting)
     effects = (Effect("records", f"{counted(waiting, 'record')} wait", waiting),)
     heartbeats = Weighed("its last heartbeat: the process lives", halt.packets[1], halt.until, 0.6)
-    evidence = [Weighed("the last answer to a fetch of it", halt.packets[0], halt.since, 0.6), heartbeats]
+    text = "the last answer to a fetch of it"
+    if halt.packets[0] is None:
+        text = "its last fetch before: the capture lacks the answer, though it has that of a later request"
+    evidence = [Weighed(text, halt.packets[0], halt.since, 0.6), heartbeats]
     if overdue:
         text = (
             "its application calls poll(): clients of Java and librdkafka leave otherwise, after max.poll.interval.ms "

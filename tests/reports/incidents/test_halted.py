@@ -104,6 +104,14 @@ def test_after_the_poll_interval_its_application_is_known_to_poll() -> None:
     assert only(**HALTED | {"exchanges": said(20, 297)}).ended is None
 
 
+def test_the_capture_may_lack_the_last_answer_or_a_part_of_it() -> None:
+    assert only(**HALTED | {"exchanges": said(20, 30, 44.5, error=None)}).kind == "consumer_stuck"
+    later = exchange(9, "Metadata", 20, 20.1, api_key=3)  # answers come in order
+    one = only(**HALTED | {"exchanges": [*said(20, 30, 44.5, answered=None, response_packet=None), later]})
+    assert (one.kind, seconds(one.started)) == ("consumer_stuck", 14)
+    assert one.evidence[0].text.startswith("its last fetch before: the capture lacks the answer")
+
+
 def test_who_lags_behind_for_a_halted_member_is_told_with_it() -> None:
     spans = [one | {"lag": one["fetch_lag"], "commits": 1} for one in READS]
     assert [one.kind for one in found(**HALTED | {"lag": spans})] == ["consumer_stuck"]
