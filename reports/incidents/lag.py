@@ -10,7 +10,7 @@ from itertools import accumulate, pairwise
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kafkascope.reports.columns.arrow import among
+from kafkascope.reports.columns.arrow import among, integers
 from kafkascope.reports.columns.name_lists import in_words, listed
 from kafkascope.reports.columns.words import clock
 from kafkascope.reports.incidents import awaited
@@ -222,21 +222,21 @@ def by_quota(signs: Signs) -> dict[str, list[Trend]]:
     for trend in signs.once(trends):
         for name in trend.members:
             of_member[name].append(trend)
-    where = (
-        (pc.field("part") == "throttled")
-        & pc.field("topic").is_null()
-        & pc.field("api").isin(_FETCHES)
-        & among("client_id", of_member)
-    )
-    held: dict[tuple[str, int], float] = defaultdict(float)  # by client and place of the trend: seconds
-    for row in signs.rows("latency", ("client_id", "from", "sum_ms"), where) if of_member else ():
-        for place, trend in enumerate(of_member[row["client_id"]]):
-            if trend.spans[0].at <= row["from"] <= trend.spans[-1].at:
-                held[row["client_id"], place] += row["sum_ms"] / 1000
+    # Of what answers tell: parts of latency are not known of all of them, where the capture lacks packets.
+    where = (pc.field("throttle_ms") > 0) & pc.field("api").isin(_FETCHES) & pc.field("answered").is_valid()
+    where &= among("client_id", of_member)
+    held: dict[tuple[str, int], float] = defaultdict(float)  # by client and place of the trend: milliseconds
+    for batch in signs.batches("exchanges", ("client_id", "answered", "throttle_ms"), where) if of_member else ():
+        for name in batch["client_id"].unique().to_pylist():
+            mine = batch.filter(pc.equal(batch["client_id"], name))
+            answered, told = integers(mine["answered"]), mine["throttle_ms"].to_numpy()
+            for place, trend in enumerate(of_member[name]):
+                within = (trend.spans[0].at <= answered) & (answered <= trend.spans[-1].at)
+                held[name, place] += float(told[within].sum())
     found: dict[str, list[Trend]] = defaultdict(list)
-    for (name, place), seconds in sorted(held.items()):
+    for (name, place), ms in sorted(held.items()):
         trend = of_member[name][place]
-        if seconds >= threshold("held_back") / 100 * trend.seconds:
+        if ms / 1000 >= threshold("held_back") / 100 * trend.seconds:
             found[name].append(trend)
     return found
 
