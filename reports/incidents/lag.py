@@ -22,7 +22,7 @@ from kafkascope.reports.vocabulary.incident_kinds import IncidentKind, Role
 from kafkascope.reports.vocabulary.tables import TIME
 from kafkascope.reports.vocabulary.thresholds import threshold
 from kafkascope.reports.vocabulary.triggers import Certainty
-from kafkascope.sniffer.units import SECOND_NS
+from kafkascope.sniffer.units import MILLISECOND_NS, SECOND_NS
 
 _KNOWN = pc.field("group_id").is_valid() & pc.field("lag").is_valid()
 _FETCHES = ("Fetch", "ShareFetch")
@@ -41,6 +41,7 @@ class Span:
     lag: int
     end: int
     commits: int
+    until: int = 0  # its end
 
 
 _ADVICE = (
@@ -169,9 +170,15 @@ def trends(signs: Signs) -> list[Trend]:
 
 
 def _settled(signs: Signs, group: str, spans: Sequence[Span]) -> list[Span]:
-    """Spans in which all partitions were heard of, from the latest rebalance on: what was before is another matter."""
+    """Spans in which all partitions were heard of, from the latest rebalance on: what was before is another matter.
+
+    So is what was written since nobody is left in the group.
+    """
     most = max(span.partitions for span in spans)
     whole = sorted((span for span in spans if span.partitions == most), key=lambda span: span.at)
+    latest = next(reversed(signs.rebalances_of(group, signs.end)), None)
+    if latest is not None and latest["stable"] is not None and not latest["members"]:
+        whole = [span for span in whole if span.until <= (latest["started"] or 0)] or whole[:1]
     settled = max((row["started"] or 0 for row in signs.rebalances_of(group, whole[-1].at)), default=0)
     if settled > whole[0].at + 10 * SECOND_NS:
         return [span for span in whole if span.at >= settled] or whole[-1:]
@@ -317,9 +324,10 @@ def _grown(signs: Signs, trend: Trend) -> dict[int, _Grown]:
 
 def _lag_by_span(signs: Signs, where: pc.Expression) -> dict[tuple[str, str], list[Span]]:
     found: dict[tuple[str, str], dict[int, Span]] = defaultdict(dict)
-    for batch in signs.batches("lag", ("group_id", "topic", "at", "lag", "end_offset", "commits"), where):
+    columns = ("group_id", "topic", "at", "width_ms", "lag", "end_offset", "commits")
+    for batch in signs.batches("lag", columns, where):
         sums = batch.group_by(["group_id", "topic", "at"]).aggregate(
-            [("lag", "count"), ("lag", "sum"), ("end_offset", "sum"), ("commits", "sum")]
+            [("lag", "count"), ("lag", "sum"), ("end_offset", "sum"), ("commits", "sum"), ("width_ms", "max")]
         )
         for row in sums.to_pylist():
             span = found[row["group_id"], row["topic"]].setdefault(row["at"], Span(row["at"], 0, 0, 0, 0))
@@ -327,4 +335,5 @@ def _lag_by_span(signs: Signs, where: pc.Expression) -> dict[tuple[str, str], li
             span.lag += row["lag_sum"]
             span.end += row["end_offset_sum"] or 0
             span.commits += row["commits_sum"] or 0
+            span.until = max(span.until, row["at"] + (row["width_ms_max"] or 0) * MILLISECOND_NS)
     return {key: list(spans.values()) for key, spans in found.items()}

@@ -17,6 +17,7 @@ from tests.reports.incidents.tables_of import (
     exchange,
     finding,
     found,
+    member,
     names,
     only,
     rebalance,
@@ -109,9 +110,28 @@ def test_it_commits_in_three_spans_of_four(spans: int, told: bool) -> None:
 )
 def test_what_was_before_the_latest_rebalance_is_another_matter(started: float | None, since: float | None) -> None:
     """But for one as it began; 30 s have to be left."""
-    left = rebalance("member_left", 2, started)
+    left = rebalance("member_left", 2, started, members=[member("c1")])
     of_kind = [one for one in found(lag=lags(spans=9), rebalances=[left]) if one.kind == "consumer_lagging"]
     assert [seconds(one.started) for one in of_kind] == ([] if since is None else [since])
+
+
+@pytest.mark.parametrize(
+    ("empty", "later", "told"),
+    [
+        (60, [], True),
+        (49, [], True),  # four spans are left
+        (39, [], False),
+        (39, [rebalance("member_joined", 3, 39.5, members=[member("c1")])], True),
+        (39, [rebalance("unknown", 3, 39.5, stable=None)], True),  # who is in it is not known
+    ],
+)
+def test_what_is_written_when_nobody_is_left_in_the_group_is_nobodys_lag(
+    empty: float, later: list[Row], told: bool
+) -> None:
+    rows = [one | {"width_ms": 10_000} for one in behind(0, 40, 80, 120, 160, 200, 240, 280)]
+    left = rebalance("member_left", 2, empty)
+    kinds = [one.kind for one in found(lag=rows, rebalances=[IN_GROUP, left, *later])]
+    assert ("consumer_lagging" in kinds) == told
 
 
 def test_a_group_that_does_not_commit_is_behind_for_another_reason() -> None:
