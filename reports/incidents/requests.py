@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -304,10 +305,12 @@ def waiting_for_replicas(signs: Signs) -> Iterator[Incident]:
     rows = [row for row in signs.rows("exchanges", columns, from_all & late) if row["requested"] is not None]
     answered = signs.last_answered({row["connection"] for row in rows if row["answered"] is None})
     connections = signs.connections_by_number(sorted({row["connection"] for row in rows}))
+    anew = _opened_anew(signs, connections, rows)
     waited: dict[tuple[int, ...], list[Row]] = defaultdict(list)  # by the places of those that were away
     for row in rows:
         connection = connections.get(row["connection"], {})
-        row |= {"over": row["answered"] or connection.get("closed") or signs.end}
+        over = row["answered"] or connection.get("closed") or anew.get(row["connection"]) or signs.end
+        row |= {"over": over}
         passed_over = row["requested"] < answered.get(row["connection"], 0)
         if row["answered"] is None and (passed_over or connection.get("packets_down") == 0):
             continue  # the capture lacks its answer
@@ -321,6 +324,33 @@ def waiting_for_replicas(signs: Signs) -> Iterator[Incident]:
     for away, found in of_others.items():
         found.sort(key=lambda row: (row["requested"], row["request_packet"]))
         yield _waiting(signs, [gone[at] for at in away], found, topics)
+
+
+def _opened_anew(signs: Signs, connections: Mapping[int, Row], rows: Sequence[Row]) -> dict[int, int]:
+    """When the clients of connections whose end the capture lacks opened another one to the same broker.
+
+    A client has one for what it writes there. So it had given up the one before, unless that has a later request.
+    """
+    latest = {row["connection"]: row["requested"] for row in sorted(rows, key=lambda row: int(row["requested"]))}
+    still = {number: row for number, row in connections.items() if row["closed"] is None}
+    times: dict[tuple[str, ...], list[int]] = defaultdict(list)
+    whose = {(row["client"], row["client_id"]) for row in still.values()}
+    for row in signs.connections_of(whose) if whose else ():
+        if row["opened"] is not None:
+            times[_between(row)].append(row["opened"])
+    opened = {key: sorted(of_key) for key, of_key in times.items()}
+    found: dict[int, int] = {}
+    for number, row in still.items():
+        of_row = opened.get(_between(row), [])
+        place = bisect_right(of_row, latest[number])
+        if place < len(of_row):
+            found[number] = of_row[place]
+    return found
+
+
+def _between(connection: Row) -> tuple[str, ...]:
+    """Whose connection it is, and where to."""
+    return tuple(str(connection[name]) for name in ("client", "client_id", "broker", "broker_port"))
 
 
 def _waited_in(signs: Signs, row: Row, broker: str | None, outage: Outage) -> bool:

@@ -13,6 +13,7 @@ from tests.reports.incidents.tables_of import (
     BROKERS,
     CLIENT,
     H1,
+    H2,
     Row,
     at,
     connection,
@@ -184,6 +185,24 @@ def test_writes_that_wait_for_replicas_on_a_broker_that_is_gone(rows: list[Row],
     if told:
         assert (incidents[1].severity, names(incidents[1])) == ("warning", ["orders", "c1", H1])
         assert "1 write with acks=all of c1 to orders waited for up to" in incidents[1].headline
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({"opened": 31}, False),
+        ({"opened": 32}, True),  # it waited for long enough by then
+        ({"opened": 19}, True),
+        ({"opened": 31, "broker": "10.0.0.3"}, True),
+        ({"opened": 31, "client": H2}, True),
+        ({"opened": 31, "client_id": "c2"}, True),
+    ],
+)
+def test_who_opened_another_connection_to_that_broker_waits_no_more(given: Row, told: bool) -> None:
+    """The capture may lack how the one before ended."""
+    tables = {"silences": [GONE], "cluster_events": BROKERS, "exchanges": [write(None)]}
+    kinds = [one.kind for one in found(**tables, connections=[connection(1, opened=1), connection(7, **given)])]
+    assert ("too_few_replicas" in kinds) == told
 
 
 def test_writes_that_wait_for_two_brokers_are_one_incident() -> None:
