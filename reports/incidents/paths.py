@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import pyarrow.compute as pc
@@ -22,7 +22,7 @@ from kafkascope.reports.incidents.replication import held_up_between
 from kafkascope.reports.incidents.runs import in_runs
 from kafkascope.reports.incidents.signs import Signs
 from kafkascope.reports.incidents.table_rows import Row
-from kafkascope.reports.incidents.vanished import Scope, Unheard, Vanished, vanished
+from kafkascope.reports.incidents.vanished import ON_ITS_WAY_NS, Scope, Unheard, Vanished, vanished
 from kafkascope.reports.vocabulary.finding_kinds import Severity
 from kafkascope.reports.vocabulary.incident_kinds import IncidentKind, Role
 from kafkascope.reports.vocabulary.thresholds import threshold
@@ -292,7 +292,7 @@ def _by_size(signs: Signs, found: Sequence[Vanished]) -> dict[Vanished, _Sizes]:
     for row in signs.rows("exchanges", _SIZES, where) if rows else ():
         connection = rows[row["connection"]]
         of_pair[connection["client"], connection["broker"]].append(row)
-    made = {one: _sizes(one, of_pair[_pair(one)]) for one in again}
+    made = {one: _sizes(one, of_pair[_pair(one)], _begun(one, rows)) for one in again}
     return {one: sizes for one, sizes in made.items() if sizes is not None}
 
 
@@ -300,7 +300,13 @@ def _pair(one: Vanished) -> tuple[str, str]:
     return one.client, address_alone(one.broker)
 
 
-def _sizes(one: Vanished, exchanges: Sequence[Row]) -> _Sizes | None:
+def _begun(one: Vanished, connections: Mapping[int, Row]) -> int:
+    """From when on what got through counts: when the first connection was opened, if it was as good as new."""
+    opened = connections.get(one.unheard[0].connection, {}).get("opened")
+    return opened if opened is not None and one.since - opened <= ON_ITS_WAY_NS else one.since
+
+
+def _sizes(one: Vanished, exchanges: Sequence[Row], begun: int) -> _Sizes | None:
     """What got through and what did not, if it differs by size; None if not, or if it cannot be told."""
     senders = {each.sender for each in one.unheard}
     if len(senders) != 1:
@@ -312,7 +318,7 @@ def _sizes(one: Vanished, exchanges: Sequence[Row]) -> _Sizes | None:
     through: list[int] = []
     for row in exchanges:
         each = dead.get(row["connection"])
-        if row[sent] is None or row[sent] < one.since:
+        if row[sent] is None or row[sent] < begun:
             continue
         if each is None or row[sent] < each.since:
             if row["outcome"] == "answered" and row[size]:

@@ -313,6 +313,17 @@ def test_large_packets_vanish_on_each_connection(large: tuple[int, ...], kind: s
         assert one.headline.endswith("; 2 requests were never answered")
 
 
+@pytest.mark.parametrize(("opened", "kind"), [(10.3, "path_blocked"), (9.9, "connection_dropped")])
+def test_what_got_through_at_first_on_a_new_connection_counts(opened: float, kind: str) -> None:
+    """Else it may have been before anything was wrong."""
+    new = [MINE | {"opened": at(opened), "connect": "established"}, *AGAIN[1:]]
+    stuck_ones = [sized(1, 1, 10.5, 1500, None), sized(2, 2, 12.5, 1400, None)]
+    through = [sized(3, 1, 10.4, 42, 800), sized(4, 2, 12.4, 42, 800)]
+    rows = [row for row in TWICE if row["connection"] != 2 or row["unacked_since"] is not None]
+    (one,) = of([*rows, *OTHERS], new, exchanges=[*stuck_ones, *through])
+    assert one.kind == kind
+
+
 def test_large_answers_vanish() -> None:
     rows = [
         row | {"sender": "broker", "host": B1} for row in (stuck(1), stuck(2, (12.5, 12.7, 13.1, 13.9, 15.5, 18.7)))
