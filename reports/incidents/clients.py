@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from kafkascope.reports.columns.name_lists import listed
@@ -88,7 +88,7 @@ def told(signs: Signs) -> Iterator[Incident]:
     known = _told_with_the_cause(signs)
     apart = threshold("one_trouble") * SECOND_NS
     for one in _TOLD:
-        by_client: dict[str, list[Row]] = defaultdict(list)
+        rows_of: dict[str, list[Row]] = defaultdict(list)
         for row in signs.findings:
             if row["kind"] not in one.findings:
                 continue
@@ -96,7 +96,8 @@ def told(signs: Signs) -> Iterator[Incident]:
                 row["subject"] in known or _is_broker(signs, row) or not _is_storm(row)
             ):
                 continue
-            by_client[row["client_ids"][0]].append(row)
+            rows_of[row["client_ids"][0]].append(row)
+        by_client = _with_names(signs, rows_of)
         at_once = [row for found in by_client.values() for row in found if not _is_broker(signs, row)]
         at_once.sort(key=lambda row: (row["since"], row["id"]))
         for run in in_runs(at_once, lambda run, row: row["since"] <= max(_until(run[0]), _until(run[-1])) + apart):
@@ -123,6 +124,24 @@ def _told_with_the_cause(signs: Signs) -> set[str]:
     who |= {(name, host) for name in anywhere for host in signs.hosts_of.get(name, ())}
     of_processes = {f"client {one.who}" for one in signs.once(too_old.found)}
     return refused | of_processes | {f"client {name} ({host})" for name, host in who}
+
+
+def _with_names(signs: Signs, by_client: Mapping[str, list[Row]]) -> dict[str, list[Row]]:
+    """Findings by client; what answers alone tell, whose requests the capture lacks, with the only one on their host.
+
+    Whose connections there have a client id, each.
+    """
+    nameless = {client for client, _, name, is_kafka in signs.parties if is_kafka and name is None}
+    found = {name: [*rows] for name, rows in by_client.items() if name != NO_NAME}
+    of_host: dict[str, set[str]] = defaultdict(set)
+    for name, rows in found.items():
+        for row in rows:
+            of_host[host_of(row)].add(name)
+    for row in by_client.get(NO_NAME, ()):
+        host = host_of(row)
+        named = of_host[host] if host not in nameless else set[str]()
+        found.setdefault(next(iter(named)) if len(named) == 1 else NO_NAME, []).append(row)
+    return {name: sorted(rows, key=lambda row: (row["since"], row["id"])) for name, rows in found.items()}
 
 
 def _until(finding: Row) -> int:

@@ -13,6 +13,7 @@ from tests.reports.incidents.tables_of import (
     H1,
     H2,
     LASTS,
+    Row,
     at,
     connection,
     error,
@@ -52,6 +53,31 @@ def test_findings_of_one_client_id_are_one_incident(kind: str, incident: str, se
     assert f", {clock(at(10))} to {clock(at(30))}: " in first.headline
     assert f", at {clock(at(15))}: " in incidents[1].headline
     assert len(first.findings) == 2
+
+
+@pytest.mark.parametrize(
+    ("others", "incidents"),
+    [
+        ([], [["c1", H1]]),
+        ([connection(3, H1, client_id=None)], [[H1], ["c1", H1]]),  # a client without a client id
+        ([connection(3, H2, client_id=None)], [["c1", H1]]),
+    ],
+)
+def test_what_answers_alone_tell_is_told_with_the_client_on_their_host(
+    others: list[Row], incidents: list[list[str]]
+) -> None:
+    """Of the client id requests tell, which the capture may lack."""
+    rows = [finding("throttled", f"client {name} ({H1})", f"As {name}", 10, 20, weight=0.9) for name in ("-", "c1")]
+    told = found(findings=rows, connections=[CLIENT, *others])
+    assert sorted(names(one) for one in told) == incidents
+
+
+def test_what_answers_alone_tell_is_not_told_with_one_of_several_clients() -> None:
+    rows = [
+        finding("throttled", f"client {name} ({H1})", "Held back", 10, 20, weight=0.9) for name in ("-", "c1", "c2")
+    ]
+    told = found(findings=rows, connections=[CLIENT])
+    assert sorted(names(one) for one in told) == [[H1], ["c1", H1], ["c2", H1]]
 
 
 def test_a_quota_that_holds_back_beyond_the_end_of_the_capture_goes_on() -> None:
@@ -230,7 +256,8 @@ def test_clients_without_a_name_are_called_by_their_address() -> None:
 
 def test_a_client_on_a_brokers_machine_is_no_broker() -> None:
     rows = [finding("authorization_failed", f"client {name} ({B1})", "refused", 10, 40) for name in ("c1", "-")]
-    first, second = found(findings=rows, connections=[connection(1, B1, B1)], cluster_events=BROKERS)
+    both = [connection(1, B1, B1), connection(2, B1, B1, None)]
+    first, second = found(findings=rows, connections=both, cluster_events=BROKERS)
     assert {tuple(names(one)) for one in (first, second)} == {("c1", B1), (B1,)}
     assert {one.advice for one in (first, second)} == {"do this"}
 
