@@ -8,6 +8,8 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import TypeAlias
 
+import pyarrow.compute as pc
+
 from kafkascope.reports.columns.name_lists import listed, named
 from kafkascope.reports.columns.words import clock, duration
 from kafkascope.reports.incidents.blackouts import hides
@@ -52,6 +54,7 @@ _FINDS_IT_NS = 5 * SECOND_NS  # a member finds its new coordinator by then, if i
 _MOST_OF_A_SESSION = 0.8  # the rest is for the broker's time and that of the capture point
 
 
+_REFUSED = EventKind.HEARTBEAT_REFUSED
 _REJOINS = frozenset({Trigger.MEMBER_REJOINED})
 _RETURNS = _REJOINS | {Trigger.MEMBER_JOINED, Trigger.STATIC_MEMBER_REPLACED}
 
@@ -313,7 +316,32 @@ def _loss(
         before = reversed(signs.rebalances_of(row["group_id"], at))
         members = (member for one in before for member in one["members"] or () if member["host"])
         host = next((member["host"] for member in members if is_it(member)), ran_at[0] if len(ran_at) == 1 else None)
+    if silence is None:
+        at = _known_by(signs, row, member_id, at)
     return Loss(row, client_id, host, silence["at"] if silence else None, at, sure, by_end)
+
+
+def _known_by(signs: Signs, row: Row, member_id: str | None, begun: int) -> int:
+    """When it is known that a member had been lost whose session nobody knows.
+
+    Its rebalance may have begun as soon as nobody was told of any; it had when somebody was, or the member that it is
+    none.
+    """
+    if row["trigger"] != Trigger.SESSION_TIMEOUT or begun != row["started"]:
+        return begun
+    group, until = row["group_id"], (row["stable"] or signs.end) + 1
+    told = [one["at"] for one in between(signs.events_of_group(group), begun, until) if one["event"] == _REFUSED]
+    told += [at for at in signs.once(_fenced).get((group, member_id), ()) if begun <= at < until]
+    return min(told, default=begun)
+
+
+def _fenced(signs: Signs) -> dict[tuple[str, str | None], list[int]]:
+    """When members were told that they are none, by group and member id."""
+    found: dict[tuple[str, str | None], list[int]] = defaultdict(list)
+    where = pc.field("event") == EventKind.FENCED
+    for row in signs.rows("group_events", ("group_id", "member_id", "at"), where):
+        found[row["group_id"], row["member_id"]].append(row["at"])
+    return found
 
 
 def _runs(of_host: _Run) -> Iterator[_Run]:

@@ -509,6 +509,26 @@ def test_where_it_ran_is_not_known() -> None:
     assert (names(one), one.headline.startswith("a member had fallen silent")) == (["shop"], True)
 
 
+@pytest.mark.parametrize(
+    ("events", "by"),
+    [
+        ([], 40),
+        ([group_event("fenced", 45, member_id="c1-id")], 45),
+        ([group_event("fenced", 45, member_id="c2-id")], 40),
+        ([group_event("fenced", 45, member_id="c1-id"), group_event("heartbeat_refused", 43, member_id="c2-id")], 43),
+        ([group_event("heartbeat_refused", 61, member_id="c2-id")], 40),  # of the next rebalance
+        ([SILENT, group_event("fenced", 45, member_id="c1-id")], 30),
+    ],
+)
+def test_who_was_lost_by_a_session_that_nobody_knows_was_so_when_somebody_was_told(
+    events: list[Row], by: float
+) -> None:
+    """And not as soon as it may have been."""
+    (one,) = found(rebalances=[LOST | {"stable": at(60)}], connections=[LIVES], group_events=events)
+    assert seconds(one.started) == by
+    assert by == 30 or f" by {clock(at(by))}, and was taken out" in one.headline
+
+
 def test_members_are_told_apart_by_their_ids_where_client_ids_are_the_same() -> None:
     same = [
         group_event("silence_begun", 31, member_id="other-id", client_id="c1", client=H2),
