@@ -12,6 +12,7 @@ from itertools import accumulate, pairwise
 import pyarrow.compute as pc
 
 from kafkascope.reports.columns.arrow import among, moment
+from kafkascope.reports.columns.tenths import TENTH_NS
 from kafkascope.reports.columns.text import address, address_alone, client_name
 from kafkascope.reports.incidents.away import gone_before, is_left_out, is_off, missed
 from kafkascope.reports.incidents.blackouts import hides, hush
@@ -197,7 +198,7 @@ def _outage(signs: Signs, silence: Row) -> Outage | None:
     is_anew = silence["until"] is not None and silence["back_by"] in ("opened", "as_client")
     left = silence["waiting"] and (silence["refused"] or is_anew) and not (silence["ended"] or silence["kept"])
     away = (
-        bool(silence["ended"] or left)
+        bool(silence["ended"] or (left and (silence["refused"] or not _outlived(signs, silence))))
         and not silence["kept"]
         and (bool(failed) or missed(signs, silence["host"], silence["since"]))
     )
@@ -210,6 +211,29 @@ def _outage(signs: Signs, silence: Row) -> Outage | None:
         return None  # connections that are closed because nobody needs them any more, or nothing tells how
     orderly = _announced(signs, silence) if gone else []
     return _with_return(signs, Outage(silence, silence["since"], silence["until"], gone, orderly))
+
+
+def _outlived(signs: Signs, silence: Row) -> bool:
+    """Whether connections of before a broker's silence were there behind it, as its process was then.
+
+    It closed its side as the client did, or those of several clients at once. Of one alone the client may just have
+    been late to close its own.
+    """
+    if silence["until"] is None or silence["first_packet"] is None:
+        return False
+    where = (pc.field("broker") == address_alone(silence["host"])) & (pc.field("protocol") == "kafka")
+    where &= (pc.field("closed") > moment(silence["until"])) & (pc.field("how_closed") == "fin")
+    where &= pc.field("connection") < silence["first_packet"]
+    mine = [
+        row
+        for row in signs.connections(where)
+        if signs.where(address(row["broker"], row["broker_port"])) == silence["host"]
+    ]
+    mine.sort(key=lambda row: int(row["closed"]))
+    return any(row["closed_by"] == "client" for row in mine) or any(
+        later["closed"] - row["closed"] <= TENTH_NS and later["client"] != row["client"]
+        for row, later in pairwise(mine)
+    )
 
 
 def _with_return(signs: Signs, outage: Outage) -> Outage:

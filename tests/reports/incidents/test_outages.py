@@ -14,6 +14,8 @@ from tests.reports.incidents.tables_of import (
     B2,
     BROKERS,
     GONE,
+    H1,
+    H2,
     HELD,
     LASTS,
     Row,
@@ -136,6 +138,32 @@ def test_who_refuses_connects_is_gone_also_where_the_capture_lacks_how_its_conne
         off = event("broker_fenced", 15, node_id=2)
         (one,) = told(silence(B2, 10, 26, **held | given), cluster_events=[*BROKERS, off])
         assert (one.kind, one.certainty) == ("broker_down", "likely")
+
+
+@pytest.mark.parametrize(
+    ("closed", "told_gone"),
+    [
+        ([("c1", 50, "client")], False),
+        ([("c1", 50, "broker")], True),  # its client may just have been late to close
+        ([("c1", 50, "broker"), ("c2", 50.05, "broker")], False),
+        ([("c1", 50, "broker"), ("c2", 50.2, "broker")], True),
+        ([("c1", 50, "broker"), ("c1", 50.05, "broker")], True),
+        ([("c1", 25, "client")], True),
+    ],
+)
+def test_what_closes_connections_of_before_behind_its_silence_was_not_away(
+    closed: list[tuple[str, float, str]], told_gone: bool
+) -> None:
+    """Whoever answered nothing then: the capture may lack it."""
+    anew = {"kept": 0, "ended": 0, "opened": 2, "back_by": "opened", "first_packet": 20}
+    hosts = {"c1": H1, "c2": H2}
+    connections = [
+        connection(n, hosts[name], B2, name, closed=time, how_closed="fin", closed_by=by)
+        for n, (name, time, by) in enumerate(closed)
+    ]
+    off = event("broker_fenced", 15, node_id=2)
+    incidents = told(silence(B2, 10, 26, **HELD | anew), cluster_events=[*BROKERS, off], connections=connections)
+    assert [one.kind for one in incidents] == ["broker_down"] * told_gone
 
 
 def test_connections_that_clients_close_are_no_outage() -> None:
