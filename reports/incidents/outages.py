@@ -251,29 +251,39 @@ def _with_times(signs: Signs, found: Sequence[Outage]) -> list[Outage]:
     idle = [_was_idle(signs, one) for one in found]
     hosts = {one.address for one, is_idle in zip(found, idle, strict=True) if is_idle}
     where = among("broker", hosts) & pc.field("closed").is_valid() & (pc.field("closed_by") == "broker")
-    closed: dict[str, list[int]] = defaultdict(list)
+    closed: dict[str, list[Row]] = defaultdict(list)
     for row in signs.connections(where) if hosts else ():
         if row["protocol"] == "kafka":
-            closed[signs.where(address(row["broker"], row["broker_port"]))].append(row["closed"])
+            closed[signs.where(address(row["broker"], row["broker_port"]))].append(row)
     return [
         _timed(one, closed[one.host], signs.end) if is_idle else one for one, is_idle in zip(found, idle, strict=True)
     ]
 
 
 def _was_idle(signs: Signs, outage: Outage) -> bool:
-    """Whether nobody asked a broker that went away for anything, nor missed it, soon after its last data."""
+    """Whether nobody asked a broker that went away for anything, nor missed it, soon after its last data.
+
+    But for one request: the capture may lack the answer.
+    """
     silence = outage.silence
-    if not outage.gone or outage.before or outage.by_its_own or silence["waiting"] or silence["asked"]:
+    if not outage.gone or outage.before or outage.by_its_own or silence["waiting"] > 1 or silence["asked"] > 1:
         return False
     return bool((silence["first_failed"] or signs.end) - outage.started > SECOND_NS)
 
 
-def _timed(outage: Outage, closed: Sequence[int], end: int) -> Outage:
-    """An outage with when its broker's side closed a connection first, or else with when somebody missed it."""
+def _timed(outage: Outage, closed: Sequence[Row], end: int) -> Outage:
+    """An outage with when its broker's side closed a connection first, or else with when somebody missed it.
+
+    If a request waited, when it closed those of several clients at once: as its process ended.
+    """
     until = end if outage.ended is None else outage.ended
-    went = min((at for at in closed if outage.started <= at <= until), default=None)
-    if went is None:
-        return replace(outage, missed=outage.silence["first_failed"])
+    waits = outage.silence["waiting"] or outage.silence["asked"]
+    then = sorted((row["closed"], row["client"]) for row in closed if outage.started <= row["closed"] <= until)
+    if waits:
+        then = [one for one, other in pairwise(then) if other[0] - one[0] <= TENTH_NS and other[1] != one[1]]
+    if not then:
+        return outage if waits else replace(outage, missed=outage.silence["first_failed"])
+    went = then[0][0]
     return replace(outage, started=went) if went - outage.started > SECOND_NS else outage
 
 

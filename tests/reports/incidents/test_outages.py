@@ -85,6 +85,21 @@ def test_one_that_does_not_come_back_has_no_end() -> None:
     assert "its host is off, or cut off" in one.evidence[1].text
 
 
+@pytest.mark.parametrize(
+    ("client", "closed", "waiting", "went"),
+    [(H2, 20.05, 1, 20), (H2, 20.2, 1, 10), (H1, 20.05, 1, 10), (H2, 20.05, 2, 10)],
+)
+def test_who_closes_what_several_clients_had_at_once_ended_then_though_one_request_was_not_answered(
+    client: str, closed: float, waiting: int, went: float
+) -> None:
+    """Of that one the capture may lack the answer."""
+    known: Row = {"opened": 1, "how_closed": "fin", "closed_by": "broker"}
+    both = [connection(1, H1, B2, closed=20, **known), connection(2, client, B2, closed=closed, **known)]
+    silent = silence(B2, 10, 40, **GONE | {"refused": 5, "first_failed": 30, "waiting": waiting, "asked": 1})
+    (one,) = told(silent, connections=both)
+    assert seconds(one.started) == went
+
+
 def test_refused_connects_alone_show_that_it_is_gone_only_if_it_stays_away() -> None:
     assert [one.kind for one in told(silence(B2, 10, None, refused=1))] == ["broker_down"]
     assert told(silence(B2, 10, 40, refused=1)) == []
