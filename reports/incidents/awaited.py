@@ -195,13 +195,13 @@ def _is_sure(signs: Signs, one: Awaited, heard: Mapping[_Who, tuple[int, float]]
             one.since - one.loss.since < max(member["session_timeout_ms"] for member in one.members) * MILLISECOND_NS
         )
     stays = _may_just_be_closed(signs, one.loss, one.members)
-    may_have_left = one.fate.closed and not stays and _lacks_bytes(signs, one.loss)
+    may_have_left = one.fate.closed and not stays and (one.loss.host, one.loss.client_id) in signs.once(_lacking_bytes)
     return has_died and known and not (one.was_last and stays) and not may_have_left
 
 
-def _lacks_bytes(signs: Signs, loss: Loss) -> bool:
-    """Whether the capture lacks something of a client's connections, as the LeaveGroup of one that is closed."""
-    return any(row["lost_bytes"] for row in signs.connections_of({(loss.host or "", loss.client_id)}))
+def _lacking_bytes(signs: Signs) -> set[tuple[str, str | None]]:
+    """Clients, by host and client id, of whose connections the capture lacks something: a LeaveGroup, it may be."""
+    return {(row["client"], row["client_id"]) for row in signs.connections(pc.field("lost_bytes") > 0)}
 
 
 def _may_just_be_closed(signs: Signs, loss: Loss, members: Sequence[Row]) -> bool:
