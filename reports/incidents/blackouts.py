@@ -48,6 +48,13 @@ def hides(signs: Signs, since: int, until: int) -> bool:
     return 2 * sum(min(one.until, until) - max(one.since, since) for one in inside) >= until - since > 0
 
 
+def touches(signs: Signs, since: int, until: int) -> bool:
+    """Whether there is a moment of a time, both ends with it, of which the capture has nothing."""
+    found = signs.once(blackouts)
+    first = bisect_left(found, since, key=lambda one: one.until)
+    return first < len(found) and found[first].since <= until
+
+
 def hush(signs: Signs, since: int, until: int) -> int:
     """Nanoseconds of the longest time within another in which nobody sent anything, for whatever reason."""
     begins, ends = signs.once(_nothing)

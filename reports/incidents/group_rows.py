@@ -19,6 +19,7 @@ _REBALANCE = (
     "protocol",
     "from_generation",
     "to_generation",
+    "inferred",
     "started",
     "joined",
     "stable",

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from kafkascope.reports.columns.name_lists import listed, named
 from kafkascope.reports.columns.words import clock, duration
-from kafkascope.reports.incidents.blackouts import hides
+from kafkascope.reports.incidents.blackouts import hides, touches
 from kafkascope.reports.incidents.costs import assigned, members_before, of_rebalances
 from kafkascope.reports.incidents.credentials import failures
 from kafkascope.reports.incidents.fates import (
@@ -52,6 +52,7 @@ _SHORTEST = SECOND_NS  # session that anybody has: brokers take none below group
 _AT_ONCE = SECOND_NS  # what stops a host, or a process, stops all that it does
 _FINDS_IT_NS = 5 * SECOND_NS  # a member finds its new coordinator by then, if it can
 _MOST_OF_A_SESSION = 0.8  # the rest is for the broker's time and that of the capture point
+_SPEAKS_AFTER = 1 / 3  # of a session, at the latest (heartbeat.interval.ms): until then nobody is seen to be silent
 
 
 _REFUSED = EventKind.HEARTBEAT_REFUSED
@@ -93,7 +94,8 @@ def with_fates(signs: Signs) -> _Run:
     of_brokers = [one for one in signs.once(outages) if one.gone]
     for loss, fate in zip(silent, fates(signs, silent, of_brokers), strict=True):
         known = loss.sure == Certainty.CERTAIN or (fate.settled and fate.kind == IncidentKind.CLIENT_DIED)
-        if (known or not may_have_spoken(signs, loss)) and not tries_on(signs, loss, fate):
+        hidden = _is_hidden(signs, loss, fate) or (not known and may_have_spoken(signs, loss))
+        if not hidden and not tries_on(signs, loss, fate):
             found.append((loss, fate))
     settled: dict[str | None, _Run] = defaultdict(list)
     for loss, fate in found:
@@ -136,6 +138,23 @@ def may_have_spoken(signs: Signs, loss: Loss) -> bool:
     """Whether a member that was lost may have left, or spoken on, where the capture has holes."""
     lacking = signs.lacking(loss.host) if loss.host else 0.0
     return lacking >= threshold("answers_lacking") or hides(signs, loss.since, loss.expelled)
+
+
+def _is_hidden(signs: Signs, loss: Loss, fate: Fate) -> bool:
+    """Whether a member may have left, or spoken on, at a moment of which the capture has nothing.
+
+    It may have left before it was seen to be silent, or its process to have ended, unless the rebalance shows that its
+    group waited for it. And of who is not known to be dead or cut off the end of the session must be seen, too.
+    """
+    if loss.sure == Certainty.CERTAIN:
+        return False
+    is_dead = fate.settled and fate.kind == IncidentKind.CLIENT_DIED
+    silent_at = loss.since + int(_SPEAKS_AFTER * (loss.expelled - loss.since))
+    until = max(loss.since, fate.at(loss)) if is_dead else silent_at
+    if loss.rebalance["inferred"] and touches(signs, loss.since, until):
+        return True
+    is_out = fate.settled and fate.kind != IncidentKind.CLIENT_FROZEN
+    return not is_out and touches(signs, loss.expelled, loss.expelled)
 
 
 def losses(signs: Signs) -> list[Loss]:

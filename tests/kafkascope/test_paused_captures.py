@@ -1,0 +1,51 @@
+"""Incidents of recordings of which a tenth of the time is lacking, as where the capture stood still."""
+
+from __future__ import annotations
+
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import kafkascope
+from kafkascope.sniffer.sources.capture_writer import CaptureWriter
+from kafkascope.sniffer.sources.files import open_capture
+from kafkascope.sniffer.sources.live_options import Rotation
+from tests.paths import PCAPS
+from tools import damage
+from tools.incident_accuracy import files_of, truth_of
+
+
+def paused(path: Path, story: str, tenth: int) -> list[dict[str, Any]]:
+    """Incidents of a recording without one of its tenths, the first of which is 0."""
+    with open_capture(files_of(PCAPS / story, truth_of(PCAPS / story))) as capture:
+        left = damage.damaged_packets(list(capture), story, {damage.PAUSED})
+        ((_, batches),) = islice(left, tenth - 1, tenth)
+    writer = CaptureWriter(str(path / "paused.pcapng"), Rotation())
+    for packets in batches:
+        writer.write(packets)
+    writer.close()
+    return list(kafkascope.read(str(path / "paused.pcapng")).arrow("incidents").to_pylist())
+
+
+@pytest.mark.parametrize(
+    ("story", "tenth", "told"),
+    [
+        ("offsets-gone", 2, False),  # one left in it, one just before, and its last answer is lacking
+        ("offsets-gone", 3, False),
+        ("inter-broker-sasl", 4, False),  # both spoke in it
+        ("killed-consumer", 2, True),  # it was killed in it, and its group waited for it
+    ],
+)
+def test_who_falls_silent_unseen_may_have_left(tmp_path: Path, story: str, tenth: int, told: bool) -> None:
+    found = paused(tmp_path, story, tenth)
+    lost = [one for one in found if one["kind"] in ("client_died", "client_frozen", "client_unreachable")]
+    assert bool(lost) == told
+    assert found
+
+
+def test_who_is_not_heard_before_its_session_ends_unseen_may_have_spoken(tmp_path: Path) -> None:
+    """c1 waited for its JoinGroup, whose answer is lacking; c2 died."""
+    found = paused(tmp_path, "crash-loop", 6)
+    assert {name["name"] for one in found for name in one["subjects"] if name["role"] == "client"} == {"c2"}
