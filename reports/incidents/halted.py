@@ -23,8 +23,9 @@ from kafkascope.reports.columns.words import clock, duration
 from kafkascope.reports.incidents.incident import Effect, Incident, Subject, Weighed, every, in_words
 from kafkascope.reports.incidents.signs import Signs
 from kafkascope.reports.incidents.stuck import FINDINGS
-from kafkascope.reports.incidents.table_rows import Row
+from kafkascope.reports.incidents.table_rows import Row, between
 from kafkascope.reports.measures.progress.positions import SPAN
+from kafkascope.reports.vocabulary.events import EventKind
 from kafkascope.reports.vocabulary.finding_kinds import Severity
 from kafkascope.reports.vocabulary.incident_kinds import IncidentKind, Role
 from kafkascope.reports.vocabulary.tables import TIME
@@ -238,6 +239,10 @@ def _is_explained(signs: Signs, halt: Halt) -> bool:
     brokers = {broker for client, broker, name, _ in signs.parties if (client, name) == (halt.host, halt.name)}
     return (
         any(signs.rebalances_of(halt.group, halt.until - SECOND_NS, halt.since))
+        or any(  # a rebalance that nobody is seen to begin
+            row["event"] == EventKind.HEARTBEAT_REFUSED and row["detail"] == Error.REBALANCE_IN_PROGRESS
+            for row in between(signs.events_of_group(halt.group), halt.since, halt.until - SECOND_NS)
+        )
         or any(
             row["event"] == "left" and "poll timeout" in (row["detail"] or "") and row["client_id"] == halt.name
             for row in signs.events_of_group(halt.group)
