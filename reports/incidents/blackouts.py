@@ -48,11 +48,16 @@ def hides(signs: Signs, since: int, until: int) -> bool:
     return 2 * sum(min(one.until, until) - max(one.since, since) for one in inside) >= until - since > 0
 
 
-def touches(signs: Signs, since: int, until: int) -> bool:
-    """Whether there is a moment of a time, both ends with it, of which the capture has nothing."""
+def first_in(signs: Signs, since: int, until: int) -> Blackout | None:
+    """The first of a time, both ends with it; None if the capture has all of it."""
     found = signs.once(blackouts)
     first = bisect_left(found, since, key=lambda one: one.until)
-    return first < len(found) and found[first].since <= until
+    return found[first] if first < len(found) and found[first].since <= until else None
+
+
+def touches(signs: Signs, since: int, until: int) -> bool:
+    """Whether there is a moment of a time, both ends with it, of which the capture has nothing."""
+    return first_in(signs, since, until) is not None
 
 
 def hush(signs: Signs, since: int, until: int) -> int:

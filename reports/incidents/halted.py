@@ -20,6 +20,7 @@ from kafkascope.reports.columns.name_lists import in_words as partitions_in_word
 from kafkascope.reports.columns.text import address_alone, counted
 from kafkascope.reports.columns.topics import ID_PREFIX
 from kafkascope.reports.columns.words import clock, duration
+from kafkascope.reports.incidents.blackouts import first_in
 from kafkascope.reports.incidents.incident import Effect, Incident, Subject, Weighed, every, in_words
 from kafkascope.reports.incidents.signs import Signs
 from kafkascope.reports.incidents.stuck import FINDINGS
@@ -60,6 +61,7 @@ _EXCHANGE = (
     "request_packet",
     "response_packet",
 )
+_ASKS_AGAIN = 5 * SECOND_NS  # who works on what it was sent for longer is not seen to ask as it is
 _LEAVING_TAKES = 10 * SECOND_NS  # from the last heartbeat to being out of the group, for not having polled
 
 
@@ -90,6 +92,7 @@ class Halt:
     until: int
     packets: tuple[int | None, int | None]  # of that answer, and of the last heartbeat
     waiting: tuple[Row, ...] = ()  # the last rows of lag of its partitions, in which there is more
+    unseen: bool = False  # it may have asked until then: the capture has nothing of the time before
 
 
 def halted(signs: Signs) -> Iterator[Incident]:
@@ -112,7 +115,8 @@ def halts(signs: Signs) -> list[Halt]:
     found = []
     for one, rows in waiting.items():
         last, beat = (exchanges.get((one.name, time)) for time in (one.fetch, one.beat))
-        halt = None if last is None or beat is None else _halt(one, last, beat, later.get(last["connection"], 0))
+        late = 0 if last is None else later.get(last["connection"], 0)
+        halt = None if last is None or beat is None else _halt(signs, one, last, beat, late)
         if halt is not None and not _is_explained(signs, halt):
             found.append(replace(halt, waiting=rows))
     return found
@@ -205,19 +209,23 @@ def _read(signs: Signs, alive: Collection[_Alive]) -> dict[tuple[str, int], Row]
     return {(row["client_id"], row["requested"]): row for row in signs.rows("exchanges", _EXCHANGE, where)}
 
 
-def _halt(one: _Alive, last: Row, beat: Row, later: int) -> Halt | None:
+def _halt(signs: Signs, one: _Alive, last: Row, beat: Row, later: int) -> Halt | None:
     """By its last fetch and heartbeat; None if the one was not answered well, or not that long ago.
 
     Of an answer the capture may lack a part, so that no error is known, or all, if a request that came later was
-    answered (the latest of its connection: later).
+    answered (the latest of its connection: later). Where the capture stood still soon after that fetch, it may have
+    asked on meanwhile.
     """
     answered = last["answered"] or (last["requested"] if last["requested"] < later else None)
-    if answered is None or last["error"] not in (Error.NONE, None) or last["throttle_ms"]:
+    known = last["requested"] if answered is None else answered
+    dark = first_in(signs, known, known + _ASKS_AGAIN)
+    since = answered if dark is None else dark.until
+    if since is None or last["error"] not in (Error.NONE, None) or last["throttle_ms"]:
         return None
-    if beat["group_id"] != one.group or one.beat - answered < threshold("lag_stuck") * SECOND_NS:
+    if beat["group_id"] != one.group or one.beat - since < threshold("lag_stuck") * SECOND_NS:
         return None
     packets = last["response_packet"], beat["request_packet"]
-    return Halt(one.group, one.name, one.host, answered, one.beat, packets)
+    return Halt(one.group, one.name, one.host, since, one.beat, packets, unseen=dark is not None)
 
 
 def _last_spans(signs: Signs) -> dict[tuple[str, str, str], _Span]:
@@ -275,10 +283,12 @@ def _halted(signs: Signs, halt: Halt) -> Incident:
     waiting = sum(row["fetch_lag"] for row in halt.waiting)
     effects = (Effect("records", f"{counted(waiting, 'record')} wait", waiting),)
     heartbeats = Weighed("its last heartbeat: the process lives", halt.packets[1], halt.until, 0.6)
-    text = "the last answer to a fetch of it"
-    if halt.packets[0] is None:
+    text, packet = "the last answer to a fetch of it", halt.packets[0]
+    if halt.unseen:
+        text, packet = "it had asked for records until the capture stood still, and asked for none behind that", None
+    elif packet is None:
         text = "its last fetch before: the capture lacks the answer, though it has that of a later request"
-    evidence = [Weighed(text, halt.packets[0], halt.since, 0.6), heartbeats]
+    evidence = [Weighed(text, packet, halt.since, 0.6), heartbeats]
     if overdue:
         text = (
             "its application calls poll(): clients of Java and librdkafka leave otherwise, after max.poll.interval.ms "

@@ -49,3 +49,11 @@ def test_who_is_not_heard_before_its_session_ends_unseen_may_have_spoken(tmp_pat
     """c1 waited for its JoinGroup, whose answer is lacking; c2 died."""
     found = paused(tmp_path, "crash-loop", 6)
     assert {name["name"] for one in found for name in one["subjects"] if name["role"] == "client"} == {"c2"}
+
+
+def test_whose_last_answer_is_lacking_asks_for_nothing_from_then_on_at_the_latest(tmp_path: Path) -> None:
+    """c1 halted in the pause, as was heard behind it; it was told that its group reads slowly."""
+    (one,) = paused(tmp_path, "poison-thrown", 1)
+    assert one["kind"] == "consumer_stuck"
+    assert "c1 of group shop asks for no more records of orders 0-2, from 19:10:16.600 on for" in one["headline"]
+    assert one["evidence"][0]["text"].startswith("it had asked for records until the capture stood still")
