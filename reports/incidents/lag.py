@@ -37,11 +37,11 @@ class Span:
     """All partitions of a topic that a group reads, in one span of time."""
 
     at: int
+    until: int
     partitions: int
     lag: int
     end: int
     commits: int
-    until: int = 0  # its end
 
 
 _ADVICE = (
@@ -172,13 +172,16 @@ def trends(signs: Signs) -> list[Trend]:
 def _settled(signs: Signs, group: str, spans: Sequence[Span]) -> list[Span]:
     """Spans in which all partitions were heard of, from the latest rebalance on: what was before is another matter.
 
-    So is what was written since nobody is left in the group.
+    So is what was written since nobody is left in the group, and the last span if a rebalance begins in it, as when
+    members leave: nobody may read for the rest of it.
     """
     most = max(span.partitions for span in spans)
     whole = sorted((span for span in spans if span.partitions == most), key=lambda span: span.at)
     latest = next(reversed(signs.rebalances_of(group, signs.end)), None)
     if latest is not None and latest["stable"] is not None and not latest["members"]:
         whole = [span for span in whole if span.until <= (latest["started"] or 0)] or whole[:1]
+    if len(whole) > 1 and signs.rebalances_of(group, whole[-1].until, whole[-1].at + 1):
+        whole = whole[:-1]
     settled = max((row["started"] or 0 for row in signs.rebalances_of(group, whole[-1].at)), default=0)
     if settled > whole[0].at + 10 * SECOND_NS:
         return [span for span in whole if span.at >= settled] or whole[-1:]
@@ -326,14 +329,14 @@ def _lag_by_span(signs: Signs, where: pc.Expression) -> dict[tuple[str, str], li
     found: dict[tuple[str, str], dict[int, Span]] = defaultdict(dict)
     columns = ("group_id", "topic", "at", "width_ms", "lag", "end_offset", "commits")
     for batch in signs.batches("lag", columns, where):
-        sums = batch.group_by(["group_id", "topic", "at"]).aggregate(
-            [("lag", "count"), ("lag", "sum"), ("end_offset", "sum"), ("commits", "sum"), ("width_ms", "max")]
+        sums = batch.group_by(["group_id", "topic", "at", "width_ms"]).aggregate(
+            [("lag", "count"), ("lag", "sum"), ("end_offset", "sum"), ("commits", "sum")]
         )
         for row in sums.to_pylist():
-            span = found[row["group_id"], row["topic"]].setdefault(row["at"], Span(row["at"], 0, 0, 0, 0))
+            at, until = row["at"], row["at"] + int((row["width_ms"] or 0) * MILLISECOND_NS)
+            span = found[row["group_id"], row["topic"]].setdefault(at, Span(at, until, 0, 0, 0, 0))
             span.partitions += row["lag_count"]
             span.lag += row["lag_sum"]
             span.end += row["end_offset_sum"] or 0
             span.commits += row["commits_sum"] or 0
-            span.until = max(span.until, row["at"] + (row["width_ms_max"] or 0) * MILLISECOND_NS)
     return {key: list(spans.values()) for key, spans in found.items()}

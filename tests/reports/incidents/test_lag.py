@@ -134,6 +134,14 @@ def test_what_is_written_when_nobody_is_left_in_the_group_is_nobodys_lag(
     assert ("consumer_lagging" in kinds) == told
 
 
+@pytest.mark.parametrize(("started", "told"), [(30.1, False), (40, False), (40.1, True)])
+def test_what_is_written_when_its_members_have_left_is_not_read_slowly(started: float, told: bool) -> None:
+    """Of the span in which a rebalance begins nobody knows for how long anybody read."""
+    rows = lags(spans=3, grows=33, width_ms=10_000)
+    rows += [one | {"lag": 300} for one in lags(spans=4, width_ms=10_000)[-2:]]
+    assert bool(found(lag=rows, rebalances=[rebalance("member_left", 2, started)])) == told
+
+
 def test_a_group_that_does_not_commit_is_behind_for_another_reason() -> None:
     rows = lags(spans=9)
     assert len(found(lag=rows)) == 1
