@@ -42,10 +42,15 @@ class Blackout:
 
 def hides(signs: Signs, since: int, until: int) -> bool:
     """Whether of half of a time or more the capture has nothing, so that nobody's silence in it says anything."""
+    return 2 * lacking(signs, since, until) >= until - since > 0
+
+
+def lacking(signs: Signs, since: int, until: int) -> int:
+    """Nanoseconds of a time of which the capture has nothing."""
     found = signs.once(blackouts)
     first = bisect_right(found, since, key=lambda one: one.until)
     inside = found[first : bisect_left(found, until, first, key=lambda one: one.since)]
-    return 2 * sum(min(one.until, until) - max(one.since, since) for one in inside) >= until - since > 0
+    return sum(min(one.until, until) - max(one.since, since) for one in inside)
 
 
 def first_in(signs: Signs, since: int, until: int) -> Blackout | None:

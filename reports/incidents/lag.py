@@ -14,6 +14,7 @@ from kafkascope.reports.columns.arrow import among, integers
 from kafkascope.reports.columns.name_lists import in_words, listed
 from kafkascope.reports.columns.words import clock
 from kafkascope.reports.incidents import awaited
+from kafkascope.reports.incidents.blackouts import lacking
 from kafkascope.reports.incidents.halted import halts
 from kafkascope.reports.incidents.incident import Effect, Incident, Subject, Weighed
 from kafkascope.reports.incidents.signs import Signs
@@ -163,7 +164,8 @@ def trends(signs: Signs) -> list[Trend]:
         names = sorted(name for name, groups in signs.groups_of.items() if group in groups)
         trend = Trend(group, topic, _settled(signs, group, spans), names)
         if _falls_behind(signs, trend):
-            found.append(trend)
+            # The capture may lack how its members joined.
+            found.append(trend if names else replace(trend, members=_readers(_grown(signs, trend).values())))
         elif (part := _in_part(signs, trend)) is not None:
             found.append(part)
     return found
@@ -246,7 +248,8 @@ def by_quota(signs: Signs) -> dict[str, list[Trend]]:
     found: dict[str, list[Trend]] = defaultdict(list)
     for (name, place), ms in sorted(held.items()):
         trend = of_member[name][place]
-        if ms / 1000 >= threshold("held_back") / 100 * trend.seconds:
+        seen = trend.seconds - lacking(signs, trend.spans[0].at, trend.spans[-1].at) / SECOND_NS
+        if ms / 1000 >= threshold("held_back") / 100 * seen:
             found[name].append(trend)
     return found
 
@@ -302,8 +305,13 @@ def _hot(signs: Signs, trend: Trend) -> _Hot | None:
         return None
     chosen = sorted(in_order[:few])
     of_written = 100 * sum(grown[number].written for number in chosen) / written
-    readers = {name for number in chosen for name in grown[number].readers}
-    return _Hot(trend.topic, chosen, min(shares[few - 1], 100), of_written, sorted(readers))
+    readers = _readers(grown[number] for number in chosen)
+    return _Hot(trend.topic, chosen, min(shares[few - 1], 100), of_written, readers)
+
+
+def _readers(grown: Iterable[_Grown]) -> list[str]:
+    """Client ids of who reads some partitions."""
+    return sorted({name for of in grown for name in of.readers})
 
 
 def _grown(signs: Signs, trend: Trend) -> dict[int, _Grown]:

@@ -57,3 +57,11 @@ def test_whose_last_answer_is_lacking_asks_for_nothing_from_then_on_at_the_lates
     assert one["kind"] == "consumer_stuck"
     assert "c1 of group shop asks for no more records of orders 0-2, from 19:10:16.600 on for" in one["headline"]
     assert one["evidence"][0]["text"].startswith("it had asked for records until the capture stood still")
+
+
+@pytest.mark.parametrize("tenth", [2, 5])  # in the first one c2 joins
+def test_who_falls_behind_by_a_quota_is_told_with_it(tmp_path: Path, tenth: int) -> None:
+    """For how long it was held back in the pause nobody knows; it was told that the group reads slowly as well."""
+    first, second = paused(tmp_path, "quota-fetch", tenth)
+    assert (first["kind"], second["kind"]) == ("throttled", "admin_action")
+    assert "group audit fell behind in orders" in first["headline"]
