@@ -113,12 +113,12 @@ def _nothing(signs: Signs) -> tuple[I64, I64]:
 def _heard_behind(signs: Signs, until: I64) -> tuple[I64, I64]:
     """Connections that had packets soon behind the end of times, and at which place those are, once each."""
     found = [_NONE]
-    for batch in signs.batches("tcp_health", ("connection", "first", "last"), pc.field("first").is_valid()):
-        connection, first, last = (batch[name].to_numpy() for name in ("connection", "first", "last"))
-        begin, end = np.searchsorted(until, first - _BEHIND_NS, "right"), np.searchsorted(until, last, "right")
-        count = np.maximum(end - begin, 0)
-        place = np.arange(count.sum()) - np.repeat(np.cumsum(count) - count, count) + np.repeat(begin, count)
-        found.append(np.unique(np.repeat(connection, count) * len(until) + place))
+    for batch in signs.batches("tcp_health", ("connection", "at", "sent_in"), pc.field("at").is_valid()):
+        rows, sent = tenths(batch["at"], batch["sent_in"])
+        place = np.searchsorted(until, sent * TENTH_NS, "right") - 1  # these times are further apart than is soon
+        soon = (place >= 0) & (sent * TENTH_NS < until[place] + _BEHIND_NS)
+        connection = batch["connection"].to_numpy()[rows[soon]]
+        found.append(np.unique(connection * len(until) + place[soon]))
     connection, place = np.divmod(np.unique(np.concatenate(found)), len(until))
     return connection, place
 

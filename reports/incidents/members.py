@@ -93,9 +93,7 @@ def with_fates(signs: Signs) -> _Run:
         # Else the incident of the path tells it, or the capture has nothing of anybody.
     of_brokers = [one for one in signs.once(outages) if one.gone]
     for loss, fate in zip(silent, fates(signs, silent, of_brokers), strict=True):
-        known = loss.sure == Certainty.CERTAIN or (fate.settled and fate.kind == IncidentKind.CLIENT_DIED)
-        hidden = _is_hidden(signs, loss, fate) or (not known and may_have_spoken(signs, loss))
-        if not hidden and not tries_on(signs, loss, fate):
+        if not _is_hidden(signs, loss, fate) and not tries_on(signs, loss, fate):
             found.append((loss, fate))
     settled: dict[str | None, _Run] = defaultdict(list)
     for loss, fate in found:
@@ -136,25 +134,32 @@ def tries_on(signs: Signs, loss: Loss, fate: Fate) -> bool:
 
 def may_have_spoken(signs: Signs, loss: Loss) -> bool:
     """Whether a member that was lost may have left, or spoken on, where the capture has holes."""
-    lacking = signs.lacking(loss.host) if loss.host else 0.0
-    return lacking >= threshold("answers_lacking") or hides(signs, loss.since, loss.expelled)
+    return _lacks_packets(signs, loss) or hides(signs, loss.since, loss.expelled)
+
+
+def _lacks_packets(signs: Signs, loss: Loss) -> bool:
+    """Whether the capture lacks so much of a member's host that its silence says nothing."""
+    return loss.host is not None and signs.lacking(loss.host) >= threshold("answers_lacking")
 
 
 def _is_hidden(signs: Signs, loss: Loss, fate: Fate) -> bool:
-    """Whether a member may have left, or spoken on, at a moment of which the capture has nothing.
+    """Whether a member may have left, or spoken on, where the capture has holes, for all that is known of its fate.
 
     It may have left before it was seen to be silent, or its process to have ended, unless the rebalance shows that its
-    group waited for it. And of who is not known to be dead or cut off the end of the session must be seen, too.
+    group waited for it. Who acknowledges nothing that it is sent had not left; if that is seen at all. And of others
+    the end of the session must be seen, too.
     """
     if loss.sure == Certainty.CERTAIN:
         return False
-    is_dead = fate.settled and fate.kind == IncidentKind.CLIENT_DIED
-    silent_at = loss.since + int(_SPEAKS_AFTER * (loss.expelled - loss.since))
-    until = max(loss.since, fate.at(loss)) if is_dead else silent_at
-    if loss.rebalance["inferred"] and touches(signs, loss.since, until):
-        return True
-    is_out = fate.settled and fate.kind != IncidentKind.CLIENT_FROZEN
-    return not is_out and touches(signs, loss.expelled, loss.expelled)
+    inferred, since, expelled = loss.rebalance["inferred"], loss.since, loss.expelled
+    if fate.settled and fate.kind == IncidentKind.CLIENT_DIED:
+        return inferred and touches(signs, since, max(since, fate.at(loss)))
+    if fate.settled and fate.kind == IncidentKind.CLIENT_UNREACHABLE:
+        unseen = hides(signs, since, expelled) and touches(signs, expelled - _SHORTEST, expelled)
+        return unseen or _lacks_packets(signs, loss)
+    silent_at = since + int(_SPEAKS_AFTER * (expelled - since))
+    may_have_left = inferred and touches(signs, since, silent_at)
+    return may_have_left or touches(signs, expelled, expelled) or may_have_spoken(signs, loss)
 
 
 def losses(signs: Signs) -> list[Loss]:

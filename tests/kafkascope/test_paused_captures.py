@@ -51,6 +51,13 @@ def test_who_is_not_heard_before_its_session_ends_unseen_may_have_spoken(tmp_pat
     assert {name["name"] for one in found for name in one["subjects"] if name["role"] == "client"} == {"c2"}
 
 
+def test_who_acknowledges_nothing_behind_it_was_cut_off(tmp_path: Path) -> None:
+    """And had not left. No connection of clients goes on, so it was told that a broker stood still."""
+    (one,) = paused(tmp_path, "clients-cut", 3)
+    assert one["kind"] == "client_unreachable"
+    assert one["headline"].startswith("c1, c2, c3 (10.77.160.14, 10.77.160.15, 10.77.160.16) were cut off")
+
+
 def test_whose_last_answer_is_lacking_asks_for_nothing_from_then_on_at_the_latest(tmp_path: Path) -> None:
     """c1 halted in the pause, as was heard behind it; it was told that its group reads slowly."""
     (one,) = paused(tmp_path, "poison-thrown", 1)

@@ -62,6 +62,12 @@ def test_behind_it_connections_lack_bytes(again: float, gaps: list[Row], told: b
     assert times(rows, issues=gaps) == [(13.4, again)] * told
 
 
+def test_who_is_heard_later_alone_can_tell_nothing() -> None:
+    """Also where that is in the ten seconds in which the time began."""
+    rows = [each for number in (1, 2, 3) for each in sent(number, 11.0, 15.0 if number == 1 else 16.0)]
+    assert times(rows, issues=[gap(1, 15.0)]) == [(11.1, 15.0)]
+
+
 def test_who_lacked_bytes_before_can_tell_nothing_of_a_later_time() -> None:
     """Of each connection the first ones alone are told."""
     rows = [each for number in (1, 2, 3, 4) for each in sent(number, 10.0, 20.0)]
@@ -74,6 +80,7 @@ def test_who_lacked_bytes_before_can_tell_nothing_of_a_later_time() -> None:
 def test_half_of_those_that_go_on_lack_something(whole: int, told: bool) -> None:
     others = [each for number in range(2, 2 + whole) for each in sent(number, 10.0, 20.0)]
     later = sent(9, 10.0, 22.0)  # nobody heard it soon
+    later += sent(8, 10.0, 21.0)
     rows = [*sent(1, 10.0, 20.0), *others, *later]
     assert times(rows, issues=[gap(1, 20.0)]) == ([(10.1, 20.0)] if told else [])
 
