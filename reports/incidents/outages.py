@@ -15,7 +15,7 @@ from kafkascope.reports.columns.arrow import among, moment
 from kafkascope.reports.columns.tenths import TENTH_NS
 from kafkascope.reports.columns.text import address, address_alone, client_name
 from kafkascope.reports.incidents.away import gone_before, is_left_out, is_off, missed
-from kafkascope.reports.incidents.blackouts import hides, hush
+from kafkascope.reports.incidents.blackouts import first_in, hides, hush
 from kafkascope.reports.incidents.changes import changes_made
 from kafkascope.reports.incidents.departed import announced, departed
 from kafkascope.reports.incidents.followers import asking, stood_still, unfetched
@@ -370,7 +370,7 @@ def _stands_still(signs: Signs, stall: Outage, of_host: Sequence[Outage]) -> boo
     by_one = (silence["waiting_connections"] <= 1 or _but_one_may_wait_for_others(signs, stall)) and not stall.unfetched
     if by_one and _asks_on(signs, stall):
         return False
-    if silence["duration_ms"] >= threshold("stall_of_one" if by_one else "stall") * 1000:
+    if _seen_waiting(signs, stall) >= threshold("stall_of_one" if by_one else "stall") * 1000:
         return True
     if not silence["acknowledged"]:
         return False
@@ -379,6 +379,17 @@ def _stands_still(signs: Signs, stall: Outage, of_host: Sequence[Outage]) -> boo
     near = of_host[low : bisect_right(of_host, stall.started + within, low, key=lambda one: one.started)]
     again = sum(not one.gone and bool(one.silence["acknowledged"]) for one in near)
     return again >= threshold("stalls")
+
+
+def _seen_waiting(signs: Signs, stall: Outage) -> float:
+    """Milliseconds for which somebody is seen to wait for a broker.
+
+    What nobody asked again it may have answered while the capture stood still.
+    """
+    ended = signs.end if stall.ended is None else stall.ended
+    dark = None if stall.silence["asked"] else first_in(signs, stall.started, ended)
+    lasted: float = stall.silence["duration_ms"]
+    return lasted if dark is None else (dark.since - stall.started) / MILLISECOND_NS
 
 
 def _asks_on(signs: Signs, stall: Outage) -> bool:

@@ -58,6 +58,11 @@ def test_who_acknowledges_nothing_behind_it_was_cut_off(tmp_path: Path) -> None:
     assert one["headline"].startswith("c1, c2, c3 (10.77.160.14, 10.77.160.15, 10.77.160.16) were cut off")
 
 
+def test_what_nobody_asks_a_broker_again_it_may_have_answered_unseen(tmp_path: Path) -> None:
+    """Broker 2 had lost its leaders meanwhile, so one request to it was the last for half a minute."""
+    assert [one["kind"] for one in paused(tmp_path, "dup-node", 3)] == ["broker_refused"]
+
+
 def test_whose_last_answer_is_lacking_asks_for_nothing_from_then_on_at_the_latest(tmp_path: Path) -> None:
     """c1 halted in the pause, as was heard behind it; it was told that its group reads slowly."""
     (one,) = paused(tmp_path, "poison-thrown", 1)
