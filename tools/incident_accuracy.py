@@ -42,8 +42,9 @@ from tools import damage
 PCAPS = Path(__file__).parent.parent / "pcaps"
 _GRACE_MS = 5_000
 _PROCESSES = 2  # side by side
-# Which of these it was a damaged capture may leave open.
 _GONE = (IncidentKind.CLIENT_DIED, IncidentKind.CLIENT_FROZEN, IncidentKind.CLIENT_UNREACHABLE)
+# What a damaged capture may leave open: which of these it was, or who answers in the place of a broker that has gone.
+_ALSO = dict.fromkeys(_GONE, _GONE) | {IncidentKind.ADDRESS_TAKEN: (IncidentKind.BROKER_DOWN,)}
 _COLUMNS = ("recording", "wrong", "found", "missed", "false alarms", "first right")
 
 Truth = Mapping[str, Any]
@@ -133,7 +134,9 @@ def score(story: Path, cut: int | None = None) -> Score:
 def scores_where_damaged(story: Path) -> list[tuple[str, Score]]:
     """One story, damaged as real captures are: each kind of damage, and what is told of what it left."""
     truth = dict(truth_of(story))
-    truth["incidents"] = [one | {"also": _GONE} if one["kind"] in _GONE else one for one in truth["incidents"]]
+    truth["incidents"] = [
+        one | {"also": (*one.get("also", ()), *_ALSO.get(one["kind"], ()))} for one in truth["incidents"]
+    ]
     found = []
     with open_capture(files_of(story, truth)) as capture, TemporaryDirectory() as directory:
         whole = list(capture)

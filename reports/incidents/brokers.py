@@ -12,12 +12,14 @@ from kafkascope.reports.columns.text import address, counted
 from kafkascope.reports.columns.words import clock, duration
 from kafkascope.reports.incidents import addresses, slow_brokers
 from kafkascope.reports.incidents.apart import apart
-from kafkascope.reports.incidents.blackouts import blackouts
+from kafkascope.reports.incidents.away import is_off
+from kafkascope.reports.incidents.blackouts import blackouts, touches
 from kafkascope.reports.incidents.incident import Incident, Weighed
 from kafkascope.reports.incidents.incident import in_words as outcome
 from kafkascope.reports.incidents.outage_costs import LEADERLESS, cost_of
 from kafkascope.reports.incidents.outages import (
     ANNOUNCED,
+    BACK,
     FOLLOWS_NS,
     Outage,
     outages,
@@ -171,16 +173,33 @@ def _course(signs: Signs, outage: Outage) -> str:
     asked = signs.once(_asked_last).get(outage.host, outage.started)
     back = "has not come back"
     if signs.end - asked > threshold("awaited") * SECOND_NS and outage.taken is None and not outage.by_its_own:
-        back = f"nobody tried it after {clock(asked)}"
+        tried = "is seen to have tried" if touches(signs, asked, signs.end) else "tried"
+        back = f"nobody {tried} it after {clock(asked)}"
     if outage.ended is not None:
         after = duration((outage.ended - outage.started) / MILLISECOND_NS)
         other = signs.told_behind(outage.host, outage.ended) if outage.taken is None else None
         back = f"was back after {after}"
         if other is not None and other != signs.node(outage.host, outage.started):
             back = f"its address answered after {after}, as broker {other.id}"
+        elif (since := _done_without(signs, outage)) is not None:
+            back = f"its address answered after {after}, though its cluster does without it (told at {clock(since)})"
     if outage.back is not None and (moved := signs.moved_to(outage.host, outage.started)) is not None:
         back += f" at another address ({moved})"
     return f"{what} and {back}" + ("" if outage.taken is None else f": {addresses.words(outage.taken)}")
+
+
+def _done_without(signs: Signs, outage: Outage) -> int | None:
+    """When a cluster took a broker off its list whose address had answered again, and told no more of it; else None.
+
+    Whoever answered, it was not seen to ask others, as a broker does that is back.
+    """
+    node = signs.node(outage.host, outage.started)
+    if node is None or outage.ended is None or outage.taken is not None or outage.silence["back_by"] != "opened":
+        return None
+    events = [row for row in signs.events_of(node, outage.ended, signs.end + 1) if str(row["node_id"]) == node.id]
+    last = next((row for row in reversed(events) if row["event"] in BACK or is_off(row, node)), None)
+    is_left = last is not None and is_off(last, node) and last["at"] <= outage.ended + FOLLOWS_NS
+    return last["at"] if last is not None and is_left else None
 
 
 def _would_have_told(signs: Signs, outage: Outage) -> bool:

@@ -15,6 +15,7 @@ from kafkascope.decoders.errors import Error
 from kafkascope.reports.columns.name_lists import listed
 from kafkascope.reports.columns.text import address, client_name, counted
 from kafkascope.reports.columns.words import clock, duration
+from kafkascope.reports.incidents.blackouts import first_in
 from kafkascope.reports.incidents.changes import topics_deleted
 from kafkascope.reports.incidents.incident import EVIDENCE_SHOWN, Effect, Incident, Weighed, every
 from kafkascope.reports.incidents.no_protocol import unjoined
@@ -314,6 +315,8 @@ def waiting_for_replicas(signs: Signs) -> Iterator[Incident]:
         passed_over = row["requested"] < answered.get(row["connection"], 0)
         if row["answered"] is None and (passed_over or connection.get("packets_down") == 0):
             continue  # the capture lacks its answer
+        if row["answered"] is None and (dark := first_in(signs, row["requested"], row["over"])) is not None:
+            row["over"] = dark.since  # it may have been answered then
         if row["over"] - row["requested"] >= threshold("replicas_late") * SECOND_NS:
             asked = signs.where(address(connection["broker"], connection["broker_port"])) if connection else None
             places = (at for at, one in enumerate(gone) if _waited_in(signs, row, asked, one))

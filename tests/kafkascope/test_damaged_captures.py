@@ -1,4 +1,4 @@
-"""Incidents of recordings of which a tenth of the time is lacking, as where the capture stood still."""
+"""Incidents of recordings of which a tenth of the time is lacking, as where the capture stood still, or hosts."""
 
 from __future__ import annotations
 
@@ -17,16 +17,21 @@ from tools import damage
 from tools.incident_accuracy import files_of, truth_of
 
 
-def paused(path: Path, story: str, tenth: int) -> list[dict[str, Any]]:
-    """Incidents of a recording without one of its tenths, the first of which is 0."""
+def damaged(path: Path, story: str, kind: str, number: int) -> list[dict[str, Any]]:
+    """Incidents of a recording damaged so; number is that among such damages, from 0 on."""
     with open_capture(files_of(PCAPS / story, truth_of(PCAPS / story))) as capture:
-        left = damage.damaged_packets(list(capture), story, {damage.PAUSED})
-        ((_, batches),) = islice(left, tenth - 1, tenth)
-    writer = CaptureWriter(str(path / "paused.pcapng"), Rotation())
+        left = damage.damaged_packets(list(capture), story, {kind})
+        ((_, batches),) = islice(left, number, number + 1)
+    writer = CaptureWriter(str(path / "damaged.pcapng"), Rotation())
     for packets in batches:
         writer.write(packets)
     writer.close()
-    return list(kafkascope.read(str(path / "paused.pcapng")).arrow("incidents").to_pylist())
+    return list(kafkascope.read(str(path / "damaged.pcapng")).arrow("incidents").to_pylist())
+
+
+def paused(path: Path, story: str, tenth: int) -> list[dict[str, Any]]:
+    """Incidents of a recording without one of its tenths, the first of which is 0."""
+    return damaged(path, story, damage.PAUSED, tenth - 1)
 
 
 @pytest.mark.parametrize(
@@ -77,3 +82,20 @@ def test_who_falls_behind_by_a_quota_is_told_with_it(tmp_path: Path, tenth: int)
     first, second = paused(tmp_path, "quota-fetch", tenth)
     assert (first["kind"], second["kind"]) == ("throttled", "admin_action")
     assert "group audit fell behind in orders" in first["headline"]
+
+
+def test_writes_that_are_answered_unseen_did_not_wait_to_the_end(tmp_path: Path) -> None:
+    """Nor is it known that nobody tried a broker in the pause: somebody did."""
+    (one,) = paused(tmp_path, "address-taken", 3)
+    assert one["kind"] == "broker_down"
+    assert "and nobody is seen to have tried it after 07:05:03.528;" in one["headline"]
+
+
+def test_whose_address_answers_again_though_its_cluster_does_without_it_may_not_be_back(tmp_path: Path) -> None:
+    """Another one answers there, which broker 1 alone is seen to ask."""
+    (one,) = damaged(tmp_path, "address-taken", damage.BROKER_ALONE, 0)
+    assert one["kind"] == "broker_down"
+    assert (
+        "its address answered after 4.1 s, though its cluster does without it (told at 07:05:07.804);"
+        in one["headline"]
+    )
