@@ -117,8 +117,8 @@ def halts(signs: Signs) -> list[Halt]:
         last, beat = (exchanges.get((one.name, time)) for time in (one.fetch, one.beat))
         late = 0 if last is None else later.get(last["connection"], 0)
         halt = None if last is None or beat is None else _halt(signs, one, last, beat, late)
-        if halt is not None and not _is_explained(signs, halt):
-            found.append(replace(halt, waiting=rows))
+        if halt is not None and (its_own := _assigned(signs, halt, rows)) and not _is_explained(signs, halt):
+            found.append(replace(halt, waiting=its_own))
     return found
 
 
@@ -226,6 +226,16 @@ def _halt(signs: Signs, one: _Alive, last: Row, beat: Row, later: int) -> Halt |
         return None
     packets = last["response_packet"], beat["request_packet"]
     return Halt(one.group, one.name, one.host, since, one.beat, packets, unseen=dark is not None)
+
+
+def _assigned(signs: Signs, halt: Halt, waiting: Sequence[Row]) -> tuple[Row, ...]:
+    """Those of the partitions that it was given last, as far as that is known: others it does not read any more."""
+    rows = signs.rebalances_of(halt.group, halt.since)
+    members = [one for row in rows[-1:] for one in row["members"] or () if one["client_id"] == halt.name]
+    if not members or any(one["assignment"] is None for one in members):
+        return tuple(waiting)
+    given = {partition for one in members for partition in one["assignment"]}
+    return tuple(row for row in waiting if f"{row['topic']}-{row['partition']}" in given)
 
 
 def _last_spans(signs: Signs) -> dict[tuple[str, str, str], _Span]:

@@ -10,11 +10,12 @@ from itertools import accumulate, pairwise
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kafkascope.reports.columns.arrow import among, integers
+from kafkascope.reports.columns.arrow import among, integers, moment
 from kafkascope.reports.columns.name_lists import in_words, listed
 from kafkascope.reports.columns.words import clock
 from kafkascope.reports.incidents import awaited
 from kafkascope.reports.incidents.blackouts import lacking
+from kafkascope.reports.incidents.costs import assigned
 from kafkascope.reports.incidents.halted import halts
 from kafkascope.reports.incidents.incident import Effect, Incident, Subject, Weighed
 from kafkascope.reports.incidents.signs import Signs
@@ -165,10 +166,32 @@ def trends(signs: Signs) -> list[Trend]:
         trend = Trend(group, topic, _settled(signs, group, spans), names)
         if _falls_behind(signs, trend):
             # The capture may lack how its members joined.
-            found.append(trend if names else replace(trend, members=_readers(_grown(signs, trend).values())))
+            one = trend if names else replace(trend, members=_readers(_grown(signs, trend).values()))
         elif (part := _in_part(signs, trend)) is not None:
-            found.append(part)
+            one = part
+        else:
+            continue
+        if _is_of_heard(signs, one):
+            found.append(one)
     return found
+
+
+def _is_of_heard(signs: Signs, trend: Trend) -> bool:
+    """Whether it is behind in what members read that the capture has: the others may have read all the rest."""
+    last = signs.rebalances_of(trend.group, trend.spans[-1].at)[-1:]
+    unheard = assigned(member for row in last for member in row["members"] or () if member["host"] is None)
+    prefix = f"{trend.topic}-"
+    numbers = [int(name.removeprefix(prefix)) for name in unheard if name.rpartition("-")[0] == trend.topic]
+    if not numbers:
+        return True
+    where = (pc.field("group_id") == trend.group) & (pc.field("topic") == trend.topic)
+    where &= pc.field("partition").isin(numbers) & ((pc.field("fetches") > 0) | (pc.field("commits") > 0))
+    where &= pc.field("at") > moment(last[0]["stable"] or trend.spans[0].at)
+    where &= pc.field("at") <= moment(trend.spans[-1].at)
+    numbers = [*{*numbers}.difference(row["partition"] for row in signs.rows("lag", ("partition",), where))]
+    rest = [of for number, of in _grown(signs, trend).items() if number not in numbers]
+    written = sum(of.written for of in rest)
+    return sum(of.lag for of in rest) * trend.seconds >= threshold("behind") * written > 0
 
 
 def _settled(signs: Signs, group: str, spans: Sequence[Span]) -> list[Span]:

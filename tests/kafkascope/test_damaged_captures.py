@@ -99,3 +99,9 @@ def test_whose_address_answers_again_though_its_cluster_does_without_it_may_not_
         "its address answered after 4.1 s, though its cluster does without it (told at 07:05:07.804);"
         in one["headline"]
     )
+
+
+def test_who_gave_its_partitions_to_a_client_that_is_missing_does_not_halt(tmp_path: Path) -> None:
+    """Nor does its group fall behind in these."""
+    found = damaged(tmp_path, "zk-2.8.2", damage.CLIENT_MISSING, 1)
+    assert {one["severity"] for one in found} == {"info"}

@@ -132,6 +132,7 @@ def test_who_lags_behind_for_a_halted_member_is_told_with_it() -> None:
         {"lag": lags((4, 0, 0), (0, 0, 1), (0, 0, 1), (4, 0, 0), *((0, 30_000, 9) for n in range(8)))},  # as before
         {"lag": [one | {"group_id": None} for one in READS]},
         {"rebalances": [rebalance("member_joined", 2, 30)]},
+        {"rebalances": [rebalance("member_joined", 1, 5, members=[member("c1") | {"assignment": ["orders-1"]}])]},
         {"group_events": [left(46, detail="consumer poll timeout has expired")]},
         {"group_events": [group_event("heartbeat_refused", 43, client_id="c1", detail="REBALANCE_IN_PROGRESS")]},
         {"connections": [*HALTED["connections"], connection(3, opened=20, connect="refused", protocol=None)]},

@@ -142,6 +142,23 @@ def test_what_is_written_when_its_members_have_left_is_not_read_slowly(started: 
     assert bool(found(lag=rows, rebalances=[rebalance("member_left", 2, started)])) == told
 
 
+@pytest.mark.parametrize(
+    ("host", "reads", "told"),
+    [(None, 0, False), (H1, 0, True), (None, 1, True)],
+)
+def test_what_members_read_that_the_capture_lacks_may_be_read(host: str | None, reads: int, told: bool) -> None:
+    members = [
+        member("c1") | {"assignment": ["orders-0"]},
+        member("c2", host) | {"assignment": ["orders-1", "other-0"]},
+    ]
+    rows = [
+        one | {"lag": 0 if one["partition"] == 0 else 2 * one["lag"], "commits": max(reads, 1 - one["partition"])}
+        for one in lags(spans=9)
+    ]
+    joined = rebalance("member_joined", 1, 1, members=members)
+    assert bool(found(lag=rows, rebalances=[joined], connections=[CLIENT])) == told
+
+
 def test_a_group_that_does_not_commit_is_behind_for_another_reason() -> None:
     rows = lags(spans=9)
     assert len(found(lag=rows)) == 1
