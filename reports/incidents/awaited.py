@@ -13,6 +13,7 @@ from kafkascope.decoders.errors import Error
 from kafkascope.reports.columns.arrow import among
 from kafkascope.reports.columns.name_lists import listed, named
 from kafkascope.reports.columns.words import clock, duration
+from kafkascope.reports.incidents.blackouts import lacking
 from kafkascope.reports.incidents.costs import assigned, held_up, unread
 from kafkascope.reports.incidents.fates import (
     Fate,
@@ -104,7 +105,7 @@ def found(signs: Signs) -> list[Awaited]:
     silent = [
         Loss(row, name, host, last, signs.end, Certainty.LIKELY)
         for (host, name), (last, usual) in sorted(heard.items())
-        if signs.end - last >= max(threshold("awaited") * SECOND_NS, _MISSED * usual)
+        if signs.end - last - lacking(signs, last, signs.end) >= max(threshold("awaited") * SECOND_NS, _MISSED * usual)
         and told.get((host, name), 0) < last - threshold("one_trouble") * SECOND_NS
         and not any(one.client == host and one.overlaps(last, signs.end) for one in signs.once(vanished))
         and not any(one.troubles(last, int(last + _MISSED * usual)) for one in of_brokers)

@@ -63,6 +63,11 @@ def test_who_acknowledges_nothing_behind_it_was_cut_off(tmp_path: Path) -> None:
     assert one["headline"].startswith("c1, c2, c3 (10.77.160.14, 10.77.160.15, 10.77.160.16) were cut off")
 
 
+def test_who_is_not_heard_in_it_and_ends_as_the_capture_does_is_not_missed(tmp_path: Path) -> None:
+    """Its last heartbeat is lacking: a group is told to wait for who is silent for ten seconds that are captured."""
+    assert {one["kind"] for one in paused(tmp_path, "too-old", 8)} == {"client_too_old"}
+
+
 def test_what_nobody_asks_a_broker_again_it_may_have_answered_unseen(tmp_path: Path) -> None:
     """Broker 2 had lost its leaders meanwhile, so one request to it was the last for half a minute."""
     assert [one["kind"] for one in paused(tmp_path, "dup-node", 3)] == ["broker_refused"]
