@@ -7,7 +7,8 @@ nothing of the kind was done), and whether the first incident is what was wrong.
 kind (or one that looks the same from outside), names one of those it was done to, and overlaps it in time, with five
 seconds of grace. Stories whose truth does not tell are left out. Exit status 1 if anything is missed, alarmed or not
 first; with packets that are cut, as tcpdump -s does, or recordings damaged as real captures are (damage.py), only if
-there is a false alarm.
+there is a false alarm. Of these it is right as well to leave open what they do not show (`_ALSO`), and to guess which
+broker it is that others wait for.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ from kafkascope.reports.columns.arrow import numbered
 from kafkascope.reports.incidents.incident import Incident, incident_of
 from kafkascope.reports.vocabulary.finding_kinds import Severity
 from kafkascope.reports.vocabulary.incident_kinds import IncidentKind
+from kafkascope.reports.vocabulary.triggers import Certainty
 from kafkascope.sniffer.sources.capture_writer import CaptureWriter
 from kafkascope.sniffer.sources.files import open_capture
 from kafkascope.sniffer.sources.live_options import Rotation
@@ -43,8 +45,12 @@ PCAPS = Path(__file__).parent.parent / "pcaps"
 _GRACE_MS = 5_000
 _PROCESSES = 2  # side by side
 _GONE = (IncidentKind.CLIENT_DIED, IncidentKind.CLIENT_FROZEN, IncidentKind.CLIENT_UNREACHABLE)
-# What a damaged capture may leave open: which of these it was, or who answers in the place of a broker that has gone.
-_ALSO = dict.fromkeys(_GONE, _GONE) | {IncidentKind.ADDRESS_TAKEN: (IncidentKind.BROKER_DOWN,)}
+# What a damaged capture may leave open: which of these it was, who answers in the place of a broker that has gone, or
+# whether all packets between two hosts vanish, as with one of them alone.
+_ALSO = dict.fromkeys(_GONE, _GONE) | {
+    IncidentKind.ADDRESS_TAKEN: (IncidentKind.BROKER_DOWN,),
+    IncidentKind.PATH_BLOCKED: (IncidentKind.NETWORK_LOSS,),
+}
 _COLUMNS = ("recording", "wrong", "found", "missed", "false alarms", "first right")
 
 Truth = Mapping[str, Any]
@@ -71,7 +77,8 @@ def matches(one: Incident, truth: Truth) -> bool:
     """Whether an incident is what was done."""
     if one.kind not in {truth["kind"], *truth.get("also", [])}:
         return False
-    if not truth.get("any_subject") and not {subject.name for subject in one.subjects} & {*truth["who"]}:
+    any_subject = truth.get("any_subject") or (truth.get("any_if_guessed") and one.certainty == Certainty.GUESSED)
+    if not any_subject and not {subject.name for subject in one.subjects} & {*truth["who"]}:
         return False
     ended = float("inf") if one.ended is None else one.ended / MILLISECOND_NS
     until = float("inf") if truth["ended_ms"] is None else truth["ended_ms"]
@@ -135,7 +142,10 @@ def scores_where_damaged(story: Path) -> list[tuple[str, Score]]:
     """One story, damaged as real captures are: each kind of damage, and what is told of what it left."""
     truth = dict(truth_of(story))
     truth["incidents"] = [
-        one | {"also": (*one.get("also", ()), *_ALSO.get(one["kind"], ()))} for one in truth["incidents"]
+        one
+        | {"also": (*one.get("also", ()), *_ALSO.get(one["kind"], ()))}
+        | {"any_if_guessed": one["kind"] == IncidentKind.BROKER_STALLED}  # for which broker others wait
+        for one in truth["incidents"]
     ]
     found = []
     with open_capture(files_of(story, truth)) as capture, TemporaryDirectory() as directory:
