@@ -13,6 +13,7 @@ from kafkascope.decoders.errors import Error
 from kafkascope.reports.columns.arrow import among
 from kafkascope.reports.columns.name_lists import listed, named
 from kafkascope.reports.columns.words import clock, duration
+from kafkascope.reports.incidents import blackouts
 from kafkascope.reports.incidents.blackouts import lacking
 from kafkascope.reports.incidents.costs import assigned, held_up, unread
 from kafkascope.reports.incidents.fates import (
@@ -325,6 +326,8 @@ def _awaited(signs: Signs, kind: IncidentKind, together: Sequence[Awaited]) -> I
     what, advice = left_open(one.fate for one in together)
     if settled:
         what, advice = fate_words(kind, names, closed=closed), fate_advice(signs, kind, groups, closed=closed)
+    has_ended = settled and kind == IncidentKind.CLIENT_DIED  # that is seen
+    when = f"at {clock(since)}" if has_ended else blackouts.when(signs, since)
     is_cut_off = settled and kind == IncidentKind.CLIENT_UNREACHABLE
     beside = cut_off_beside(signs, hosts if is_cut_off else [], names, since)
     cost_ms = sum((effect.count or 0) * (effect.duration_ms or 0) for effect in effects)
@@ -342,7 +345,7 @@ def _awaited(signs: Signs, kind: IncidentKind, together: Sequence[Awaited]) -> I
         ),
         started=since,
         ended=None,
-        headline=f"{listed(names)} ({listed(hosts)}) {what} at {clock(since)}, {after}" + in_words(effects),
+        headline=f"{listed(names)} ({listed(hosts)}) {what} {when}, {after}" + in_words(effects),
         evidence=tuple(dict.fromkeys(seen for one in together for seen in one.fate.evidence)),
         advice=f"{before} {advice}".lstrip(),
         cost_ms=cost_ms,

@@ -23,6 +23,7 @@ from kafkascope.sniffer.columns import I64, Bool
 from kafkascope.sniffer.units import MILLISECOND_NS, SECOND_NS
 
 _BEHIND_NS = SECOND_NS  # what goes on shows by then what it lacks
+_SAYS_AGAIN_NS = 3 * SECOND_NS  # heartbeat.interval.ms: who is well says something by then
 _MOST = 10_000  # times that are looked at, the longest
 _NONE: I64 = np.empty(0, np.int64)
 
@@ -63,6 +64,12 @@ def first_in(signs: Signs, since: int, until: int) -> Blackout | None:
 def touches(signs: Signs, since: int, until: int) -> bool:
     """Whether there is a moment of a time, both ends with it, of which the capture has nothing."""
     return first_in(signs, since, until) is not None
+
+
+def when(signs: Signs, at: int) -> str:
+    """When somebody fell silent who was heard last at a time: what came soon behind that the capture may lack."""
+    dark = first_in(signs, at, at + _SAYS_AGAIN_NS)
+    return f"at {clock(at)}" if dark is None else f"between {clock(at)} and {clock(dark.until)}"
 
 
 def hush(signs: Signs, since: int, until: int) -> int:

@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 
 from kafkascope.reports.columns.name_lists import listed, named
 from kafkascope.reports.columns.words import clock, duration
+from kafkascope.reports.incidents import blackouts
 from kafkascope.reports.incidents.blackouts import hides, touches
 from kafkascope.reports.incidents.costs import assigned, members_before, of_rebalances
 from kafkascope.reports.incidents.credentials import failures
@@ -527,7 +528,9 @@ def _course(signs: Signs, of_run: Sequence[Loss], times: Sequence[int], hosts: S
     """The course of losses that befell members at these times."""
     since, latest = min(times), max(times)
     is_in_turn = latest - since >= threshold("crashes_apart") * SECOND_NS
-    when, advice, at_once = f"at {clock(since)}", None, len(hosts) <= 1 or not is_in_turn
+    has_ended = fate.settled and fate.kind == IncidentKind.CLIENT_DIED  # that is seen
+    fell_silent = f"at {clock(since)}" if has_ended else blackouts.when(signs, since)
+    when, advice, at_once = fell_silent, None, len(hosts) <= 1 or not is_in_turn
     often = _times(signs, of_run) if fate.kind == IncidentKind.CLIENT_DIED else 1
     if often >= threshold("crashes"):
         at_once = False
@@ -537,7 +540,7 @@ def _course(signs: Signs, of_run: Sequence[Loss], times: Sequence[int], hosts: S
         how = "one after the other" if several else f"{apart} times"
         when = f"{how}, from {clock(since)} to {clock(latest)}"
     if len(hosts) > 1 and fate.kind == IncidentKind.CLIENT_UNREACHABLE:
-        when, advice, at_once = f"at once, at {clock(since)}", _CUT_OFF_ADVICE, False
+        when, advice, at_once = f"at once, {fell_silent}", _CUT_OFF_ADVICE, False
     elif len(hosts) > 1 and is_in_turn:
         when = f"one after the other, from {clock(since)} to {clock(latest)}"
         if len(hosts) >= threshold("hosts_in_turn") and fate.kind == IncidentKind.CLIENT_DIED:

@@ -68,6 +68,11 @@ def test_who_is_not_heard_in_it_and_ends_as_the_capture_does_is_not_missed(tmp_p
     assert {one["kind"] for one in paused(tmp_path, "too-old", 8)} == {"client_too_old"}
 
 
+def test_who_fell_silent_unseen_did_so_some_time_in_it(tmp_path: Path) -> None:
+    (one,) = paused(tmp_path, "killed-long-session", 3)
+    assert " it open) between 12:03:44.500 and 12:03:48.400, and group shop still waits" in one["headline"]
+
+
 def test_what_nobody_asks_a_broker_again_it_may_have_answered_unseen(tmp_path: Path) -> None:
     """Broker 2 had lost its leaders meanwhile, so one request to it was the last for half a minute."""
     assert [one["kind"] for one in paused(tmp_path, "dup-node", 3)] == ["broker_refused"]
