@@ -54,6 +54,29 @@ def lacking(signs: Signs, since: int, until: int) -> int:
     return sum(min(one.until, until) - max(one.since, since) for one in inside)
 
 
+def lacks_packets(signs: Signs, host: str) -> bool:
+    """Whether the capture lacks so much of what a host said and heard that its silence says nothing.
+
+    What connections lack first behind a time of which it has nothing does not count: that was said in it.
+    """
+    if signs.lacking(host) < threshold("answers_lacking"):
+        return False
+    ends = [one.until for one in signs.once(blackouts)]
+    where = (pc.field("client") == host) | (pc.field("broker") == host)
+    rows = signs.rows("connections", ("connection", "bytes_up", "bytes_down", "lost_bytes"), where)
+    about = pa.array([row["connection"] for row in rows], pa.int64())
+    first_gap = _by_connection(
+        signs.batches("issues", ("connection", "at"), pc.field("kind") == "tcp_gap"), "at", about
+    )
+    lost = 0
+    for row in rows:
+        at = first_gap.get(row["connection"], 0)
+        place = bisect_right(ends, at) - 1
+        lost += 0 if place >= 0 and at < ends[place] + _SAYS_AGAIN_NS else row["lost_bytes"] or 0
+    size = sum((row["bytes_up"] or 0) + (row["bytes_down"] or 0) for row in rows)
+    return 100 * lost >= threshold("answers_lacking") * max(size, 1)
+
+
 def first_in(signs: Signs, since: int, until: int) -> Blackout | None:
     """The first of a time, both ends with it; None if the capture has all of it."""
     found = signs.once(blackouts)

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from kafkascope.reports.columns.name_lists import listed, named
 from kafkascope.reports.columns.words import clock, duration
 from kafkascope.reports.incidents import blackouts
-from kafkascope.reports.incidents.blackouts import hides, touches
+from kafkascope.reports.incidents.blackouts import hides, lacks_packets, touches
 from kafkascope.reports.incidents.costs import assigned, members_before, of_rebalances
 from kafkascope.reports.incidents.credentials import failures
 from kafkascope.reports.incidents.fates import (
@@ -140,7 +140,7 @@ def may_have_spoken(signs: Signs, loss: Loss) -> bool:
 
 def _lacks_packets(signs: Signs, loss: Loss) -> bool:
     """Whether the capture lacks so much of a member's host that its silence says nothing."""
-    return loss.host is not None and signs.lacking(loss.host) >= threshold("answers_lacking")
+    return loss.host is not None and lacks_packets(signs, loss.host)
 
 
 def _is_hidden(signs: Signs, loss: Loss, fate: Fate) -> bool:

@@ -78,6 +78,12 @@ def test_what_nobody_asks_a_broker_again_it_may_have_answered_unseen(tmp_path: P
     assert [one["kind"] for one in paused(tmp_path, "dup-node", 3)] == ["broker_refused"]
 
 
+def test_what_is_lacking_of_one_time_hides_nothing_of_others(tmp_path: Path) -> None:
+    """Most that these clients read is lacking: they catch up in the pause, and had been cut off long before."""
+    (one,) = paused(tmp_path, "clients-cut", 8)
+    assert one["headline"].startswith("c1, c2, c3 (10.77.160.14, 10.77.160.15, 10.77.160.16) were cut off")
+
+
 def test_whose_last_answer_is_lacking_asks_for_nothing_from_then_on_at_the_latest(tmp_path: Path) -> None:
     """c1 halted in the pause, as was heard behind it; it was told that its group reads slowly."""
     (one,) = paused(tmp_path, "poison-thrown", 1)

@@ -6,11 +6,12 @@ from typing import Any
 
 import pytest
 
-from kafkascope.reports.incidents.blackouts import Blackout, blackouts, hides, told
+from kafkascope.reports.incidents.blackouts import Blackout, blackouts, hides, lacks_packets, told
 from tests.reports.incidents.tables_of import (
     B1,
     BROKERS,
     H1,
+    H2,
     Row,
     at,
     connection,
@@ -152,6 +153,16 @@ def test_a_member_that_is_not_heard_in_it_may_be_well(dark: bool) -> None:
         "connections": [OLD],
     }
     assert bool(found(**tables | (DARK if dark else {}))) != dark
+
+
+@pytest.mark.parametrize(("gaps", "lacks"), [([gap(2, 27.9)], False), ([gap(2, 28.0)], True), ([gap(2, 24.9)], True)])
+def test_bytes_that_are_lacking_first_behind_it_were_said_in_it(gaps: list[Row], lacks: bool) -> None:
+    rows = [connection(2, opened=1, bytes_up=100, bytes_down=0, lost_bytes=20), connection(3, client=H2, bytes_up=9)]
+    tables = DARK | {"issues": [*DARK["issues"], *gaps], "connections": rows}
+    assert lacks_packets(signs(**tables), H1) == lacks
+    assert not lacks_packets(signs(**tables), H2)
+    rows[0]["lost_bytes"] = 19
+    assert not lacks_packets(signs(**tables), H1)
 
 
 def test_the_longest_is_told() -> None:
