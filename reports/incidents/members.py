@@ -159,8 +159,10 @@ def _is_hidden(signs: Signs, loss: Loss, fate: Fate) -> bool:
         unseen = hides(signs, since, expelled) and touches(signs, expelled - _SHORTEST, expelled)
         return unseen or _lacks_packets(signs, loss)
     silent_at = since + int(_SPEAKS_AFTER * (expelled - since))
-    may_have_left = inferred and touches(signs, since, silent_at)
-    return may_have_left or touches(signs, expelled, expelled) or may_have_spoken(signs, loss)
+    events = between(signs.events_of_group(loss.rebalance["group_id"]), since, expelled)
+    moved = any(event["event"] == EventKind.COORDINATOR_MOVED for event in events)  # it may seek the new one
+    may_live = (inferred or moved) and touches(signs, since, silent_at)
+    return may_live or touches(signs, expelled, expelled) or may_have_spoken(signs, loss)
 
 
 def losses(signs: Signs) -> list[Loss]:

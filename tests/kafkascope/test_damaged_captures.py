@@ -50,6 +50,11 @@ def test_who_falls_silent_unseen_may_have_left(tmp_path: Path, story: str, tenth
     assert found
 
 
+def test_whose_coordinator_goes_away_unseen_may_live(tmp_path: Path) -> None:
+    """c2 looks for it in vain, and is taken out by the new one."""
+    assert {one["kind"] for one in paused(tmp_path, "address-taken", 2)} == {"address_taken"}
+
+
 def test_who_is_not_heard_before_its_session_ends_unseen_may_have_spoken(tmp_path: Path) -> None:
     """c1 waited for its JoinGroup, whose answer is lacking; c2 died."""
     found = paused(tmp_path, "crash-loop", 6)
