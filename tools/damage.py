@@ -1,4 +1,4 @@
-"""Recordings as real captures are: begun late, paused, with packets cut or lost, one host's traffic alone or missing.
+"""Recordings as real captures are: begun late, paused, filtered, with packets cut or lost, one host alone or missing.
 
 Each damage is a choice among the TCP segments of a recording, the same in every run. What is left goes through the
 engine and the view of groups as it would from a file, or is written to one.
@@ -30,10 +30,12 @@ Mask = npt.NDArray[np.bool_]
 BEGUN = "begun in the middle"
 PAUSED = "paused for a tenth"
 CUT_96, CUT_256 = "packets cut to 96 bytes", "packets cut to 256 bytes"
+FILTERED = "packets without payload missing"
 LOST_1, LOST_5 = "1 % of packets lost", "5 % of packets lost"
 CLIENT_ALONE, CLIENT_MISSING = "one client's view", "one client missing"
 BROKER_ALONE, BROKER_MISSING = "one broker's view", "one broker missing"
-KINDS = (BEGUN, PAUSED, CUT_96, CUT_256, LOST_1, LOST_5, CLIENT_ALONE, CLIENT_MISSING, BROKER_ALONE, BROKER_MISSING)
+_OF_HOSTS = (CLIENT_ALONE, CLIENT_MISSING, BROKER_ALONE, BROKER_MISSING)
+KINDS = (BEGUN, PAUSED, CUT_96, CUT_256, FILTERED, LOST_1, LOST_5, *_OF_HOSTS)
 
 _CUTS = {CUT_96: 96, CUT_256: 256}
 _PARTS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)  # of the time before the capture begins, or pauses
@@ -90,6 +92,7 @@ def _masks(batches: Sequence[Segments], seed: str) -> Iterator[tuple[str, Iterab
     for part in _PARTS[:-1]:
         pause, end = (times[0] + int((times[-1] - times[0]) * share) for share in (part, part + 0.1))
         yield PAUSED, ((batch.at < pause) | (batch.at >= end) for batch in batches)
+    yield FILTERED, (batch.length > 0 for batch in batches)
     for kind, share in ((LOST_1, 0.01), (LOST_5, 0.05)):
         for number in _SEEDS:
             chance = np.random.default_rng(crc32(f"{seed} {kind} {number}".encode()))
