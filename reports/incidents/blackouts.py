@@ -61,6 +61,18 @@ def lacks_packets(signs: Signs, host: str) -> bool:
     """
     if signs.lacking(host) < threshold("answers_lacking"):
         return False
+    known = signs.once(_known_to_lack)
+    if host not in known:
+        known[host] = _lacks_packets(signs, host)
+    return known[host]
+
+
+def _known_to_lack(_: Signs) -> dict[str, bool]:
+    """By host, as far as somebody has asked."""
+    return {}
+
+
+def _lacks_packets(signs: Signs, host: str) -> bool:
     ends = [one.until for one in signs.once(blackouts)]
     where = (pc.field("client") == host) | (pc.field("broker") == host)
     rows = signs.rows("connections", ("connection", "bytes_up", "bytes_down", "lost_bytes"), where)
