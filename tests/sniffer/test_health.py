@@ -51,9 +51,22 @@ def fares(packets: Sequence[Packet]) -> tuple[list[dict[str, Any]], list[dict[st
 
 
 def counts(row: dict[str, Any]) -> dict[str, int]:
-    """What a span has of everything that is counted, but for packets and round trips."""
-    names = [name for name in health.ROW.names or () if health.ROW[name] == np.dtype("i4")]
-    return {name: row[name] for name in names if row[name] and name not in ("packets", "rtt_samples")}
+    """What a span has of everything that is counted, but for packets, acknowledgements and round trips."""
+    names = {name for name in health.ROW.names or () if health.ROW[name] == np.dtype("i4")}
+    return {name: row[name] for name in names - {"packets", "acknowledgements", "rtt_samples"} if row[name]}
+
+
+def test_packets_that_only_acknowledge_are_counted() -> None:
+    of = Conversation()
+    of.open()  # with one of the client
+    of.send(BROKER)
+    of.send(BROKER, DATA)
+    say(of, CLIENT, ack=0)
+    of.packets.append(replace(of.packets[-1], at=of.at + 1))  # as captured, twice
+    of.send(CLIENT, flags=FIN | ACK)
+    of.send(BROKER, flags=RST)
+    client, broker, _ = fares(of.packets)
+    assert (client[0]["acknowledgements"], broker[0]["acknowledgements"]) == (3, 1)
 
 
 def talked() -> Conversation:
@@ -431,7 +444,7 @@ def test_what_comes_again_after_its_loss_was_shown_was_sent_again_however_soon(
     again(of, lost, MILLISECOND // 50)
     _, _, ended = fares(of.packets)
     assert ended.source_fares.retransmits == ended.source_fares.fast_retransmits == retransmits
-    again(of, lost, MILLISECOND // 50)  # captured twice
+    again(of, lost, MILLISECOND // 50)  # as captured, twice
     assert fares(of.packets)[2].source_fares.retransmits == retransmits
 
 
