@@ -315,6 +315,8 @@ def waiting_for_replicas(signs: Signs) -> Iterator[Incident]:
         passed_over = row["requested"] < answered.get(row["connection"], 0)
         if row["answered"] is None and (passed_over or connection.get("packets_down") == 0):
             continue  # the capture lacks its answer
+        if row["answered"] is None and over == signs.end and signs.was_filtered:
+            continue  # it may lack the end of the connection, as of all
         if row["answered"] is None and (dark := first_in(signs, row["requested"], row["over"])) is not None:
             row["over"] = dark.since  # it may have been answered then
         if row["over"] - row["requested"] >= threshold("replicas_late") * SECOND_NS:

@@ -154,6 +154,11 @@ class Signs(GroupRows):
             parts.append(_summed(rows.filter(pc.is_in(rows["broker"], servers))))
         return _summed(pa.concat_tables(parts)) if parts else None
 
+    @cached_property
+    def was_filtered(self) -> bool:
+        """Whether the capture has nothing without payload: neither acknowledgements nor how connections end."""
+        return self.health_spans is not None and not pc.sum(self.health_spans["acknowledgements"]).as_py()
+
 
 def _summed(rows: pa.Table) -> pa.Table:
     summed = rows.group_by(list(_SPAN_KEYS), use_threads=False).aggregate(list(_SPAN_MEASURES.items()))

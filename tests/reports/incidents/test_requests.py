@@ -22,6 +22,7 @@ from tests.reports.incidents.tables_of import (
     exchange,
     finding,
     found,
+    health,
     listed,
     names,
     only,
@@ -202,6 +203,20 @@ def test_who_opened_another_connection_to_that_broker_waits_no_more(given: Row, 
     """The capture may lack how the one before ended."""
     tables = {"silences": [GONE], "cluster_events": BROKERS, "exchanges": [write(None)]}
     kinds = [one.kind for one in found(**tables, connections=[connection(1, opened=1), connection(7, **given)])]
+    assert ("too_few_replicas" in kinds) == told
+
+
+@pytest.mark.parametrize(
+    ("answered", "closed", "acknowledgements", "told"),
+    [(None, None, 1, True), (None, None, 0, False), (None, 32, 0, True), (12, None, 0, True)],
+)
+def test_where_no_connection_ends_nobody_waits_to_the_end(
+    answered: float | None, closed: float | None, acknowledgements: int, told: bool
+) -> None:
+    """As in captures that were filtered by payload."""
+    tables = {"silences": [GONE], "cluster_events": BROKERS, "exchanges": [write(answered)]}
+    tables["tcp_health"] = [health(1, "client", [20], [20], acknowledgements=acknowledgements)]
+    kinds = [one.kind for one in found(**tables, connections=[connection(1, opened=1, closed=closed)])]
     assert ("too_few_replicas" in kinds) == told
 
 
