@@ -44,11 +44,12 @@ check-deep: check  ## check, then what tests run of the source, known faults of 
 	HYPOTHESIS_PROFILE=deep $(PY) -m pytest -m deep --ignore tests/fuzzing
 	$(PY) benchmarks/workers.py --records
 
-accuracy: kernels  ## how right the answers are: every recorded story against what its brokers logged
+accuracy: kernels  ## how right the answers are: every recorded story, whole and damaged, against what was logged and done
 	$(PY) -m tools.accuracy
 	$(PY) -m tools.accuracy --damaged
 	$(PY) -m tools.incident_accuracy
 	$(PY) -m tools.incident_accuracy --cut 256
+	$(PY) -m tools.incident_accuracy --damaged
 
 bench: kernels  ## speed against tshark, start, memory: makes its files in bench-data/ (3 GB), writes BENCHMARKS.md
 	$(PY) benchmarks/bench.py --write
