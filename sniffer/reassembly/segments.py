@@ -75,22 +75,30 @@ def _classify_old(
 def _was_overtaken(state: State, index: Integer, now: Integer, position: Integer, ident: Integer, at: Integer) -> Any:
     """Whether what fills a hole was sent before what shows it, and overtaken; if not, it was lost and is sent again.
 
-    Where its sender counts its packets, their numbers tell: what waits last in the stream was hardly sent more than
-    once. Else it was overtaken if it comes soon behind what showed the hole first, and too early to answer what the
-    other side said of the loss.
+    Where its sender counts its packets, their numbers tell: it was sent before all that waits behind it. Else it was
+    overtaken if it comes soon behind what showed the hole first, and too early to answer what the other side said of
+    the loss.
     """
     stream = state.streams[index]
-    last = state.pieces[stream.last_piece]
-    later = (ident - last.ident + 0x8000 & 0xFFFF) - 0x8000
-    if ident and last.ident and later and -SENT_BEFORE <= later <= SENT_LATER:
-        return later < 0
-    shown, shown_at = last.now, last.at
+    shown = state.pieces[stream.last_piece].now
+    shown_at = state.pieces[stream.last_piece].at
+    is_counted = False
     place = stream.first_piece
     while place >= 0:
         piece = state.pieces[place]
-        if piece.position > position and piece.now < shown:
-            shown, shown_at = piece.now, piece.at
         place = piece.next
+        if piece.position <= position:
+            continue
+        later = (ident - piece.ident + 0x8000 & 0xFFFF) - 0x8000
+        if ident and piece.ident and later and -SENT_BEFORE <= later <= SENT_LATER:
+            if later > 0:
+                return False
+            is_counted = True
+        if piece.now < shown:
+            shown = piece.now
+            shown_at = piece.at
+    if is_counted:
+        return True
     if elapsed(now, shown) > SOON:
         return False
     return not health.may_answer(state.flows[index], state.flows[index ^ 1], position, shown_at, at)
