@@ -31,7 +31,7 @@ def packets() -> list[Packets]:
 
 
 @pytest.mark.deep
-@pytest.mark.parametrize("story", STORIES)
+@pytest.mark.parametrize("story", ["all-well", "broker-paused", "clients-cut", "killed-silent", "kip848"])
 def test_incidents_are_no_false_alarms_where_recordings_are_damaged(story: str) -> None:
     alarms = {kind: score.alarms for kind, score in scores_where_damaged(PCAPS / story) if score.alarms}
     assert alarms == {}
