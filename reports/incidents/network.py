@@ -42,7 +42,6 @@ class Path:
     retransmits: int = 0
     repaired: int = 0  # signs that the receiver missed something: duplicate acks, SACK'd gaps, fast retransmits
     timeouts: int = 0
-    acknowledgements: int = 0  # packets that do nothing else
     trips: dict[str, tuple[int, int, float]] = field(default_factory=dict)  # by sender: number, sum (µs), longest (ms)
     first: int = sys.maxsize
     last: int = 0
@@ -56,7 +55,6 @@ def _paths(spans: pa.Table, chosen: pa.Table) -> dict[tuple[str, str], dict[int,
         path.packets += row["packets"]
         path.retransmits += row["retransmits"] - row["spurious_retransmits"] - row["retransmits_to_closed"]
         path.timeouts += row["timeout_retransmits"]
-        path.acknowledgements += row["acknowledgements"]
         path.repaired += row["duplicate_acks"] + row["sacked_gaps"] + row["fast_retransmits"]
         if row["rtt_samples"]:
             path.trips[row["sender"]] = row["rtt_samples"], row["rtt_us"], row["rtt_max_ms"]
@@ -89,7 +87,8 @@ def lossy(signs: Signs) -> dict[tuple[str, str], list[Path]]:
             found[pair] = bad
     between_them = signs.connections_between(found.keys()) if found else ()
     heard = {(row["client"], row["broker"]) for row in between_them if row["packets_up"] and row["packets_down"]}
-    return {pair: bad for pair, bad in found.items() if (pair in heard and _shows_more(bad)) or _were_missed(bad)}
+    may_tell = set() if signs.was_filtered else heard
+    return {pair: bad for pair, bad in found.items() if pair in may_tell or _were_missed(bad)}
 
 
 def losses(signs: Signs) -> Iterator[Incident]:
@@ -158,11 +157,6 @@ def _held_up(signs: Signs, hosts: Collection[str], since: int, until: int) -> He
 def _were_missed(paths: Sequence[Path]) -> bool:
     """Whether receivers said so of most of what was sent again."""
     return 2 * sum(path.repaired for path in paths) >= sum(path.retransmits for path in paths)
-
-
-def _shows_more(paths: Sequence[Path]) -> bool:
-    """Whether the capture has more of them than what carries data."""
-    return any(path.acknowledgements for path in paths)
 
 
 def _loses(path: Path) -> bool:

@@ -301,14 +301,9 @@ def _with_fetches(signs: Signs, found: Sequence[Outage]) -> list[Outage]:
     return [replace(one, unfetched=longest.get(place, 0)) for place, one in enumerate(found)]
 
 
-def _may_wait_for_others(signs: Signs, stall: Outage) -> bool:
-    """Whether all that waited at a broker may have waited for replicas on others."""
-    return stall.silence["waiting"] == stall.silence["waiting_replicas"] and not signs.has_one_broker
-
-
-def _but_one_may_wait_for_others(signs: Signs, stall: Outage) -> bool:
-    """Whether all but one request, whose answer the capture may lack, may have waited for replicas on others."""
-    return stall.silence["waiting"] - stall.silence["waiting_replicas"] <= 1 and not signs.has_one_broker
+def _may_wait_for_others(signs: Signs, stall: Outage, but: int = 0) -> bool:
+    """Whether all that waited at a broker, but for so many requests, may have waited for replicas on others."""
+    return stall.silence["waiting"] - stall.silence["waiting_replicas"] <= but and not signs.has_one_broker
 
 
 def _unheard(signs: Signs, stall: Outage, found: Sequence[Vanished]) -> bool:
@@ -367,7 +362,8 @@ def _stands_still(signs: Signs, stall: Outage, of_host: Sequence[Outage]) -> boo
         return bool(silence["waiting_connections"] > 1) and sent_again
     if silence["timeouts"] or (_may_wait_for_others(signs, stall) and not stall.unfetched):
         return False  # what it sent was lost on the way, or it waited itself
-    by_one = (silence["waiting_connections"] <= 1 or _but_one_may_wait_for_others(signs, stall)) and not stall.unfetched
+    # Of one request the capture may lack the answer.
+    by_one = (silence["waiting_connections"] <= 1 or _may_wait_for_others(signs, stall, 1)) and not stall.unfetched
     if by_one and _asks_on(signs, stall):
         return False
     if _seen_waiting(signs, stall) >= threshold("stall_of_one" if by_one else "stall") * 1000:

@@ -310,16 +310,9 @@ def waiting_for_replicas(signs: Signs) -> Iterator[Incident]:
     waited: dict[tuple[int, ...], list[Row]] = defaultdict(list)  # by the places of those that were away
     for row in rows:
         connection = connections.get(row["connection"], {})
-        over = row["answered"] or connection.get("closed") or anew.get(row["connection"]) or signs.end
-        row |= {"over": over}
-        passed_over = row["requested"] < answered.get(row["connection"], 0)
-        if row["answered"] is None and (passed_over or connection.get("packets_down") == 0):
-            continue  # the capture lacks its answer
-        if row["answered"] is None and over == signs.end and signs.was_filtered:
-            continue  # it may lack the end of the connection, as of all
-        if row["answered"] is None and (dark := first_in(signs, row["requested"], row["over"])) is not None:
-            row["over"] = dark.since  # it may have been answered then
-        if row["over"] - row["requested"] >= threshold("replicas_late") * SECOND_NS:
+        over = _over(signs, row, connection, answered.get(row["connection"], 0), anew.get(row["connection"]))
+        if over is not None and over - row["requested"] >= threshold("replicas_late") * SECOND_NS:
+            row["over"] = over
             asked = signs.where(address(connection["broker"], connection["broker_port"])) if connection else None
             places = (at for at, one in enumerate(gone) if _waited_in(signs, row, asked, one))
             if not any(_came_with(row, one) for one in refused):  # else that is told
@@ -329,6 +322,23 @@ def waiting_for_replicas(signs: Signs) -> Iterator[Incident]:
     for away, found in of_others.items():
         found.sort(key=lambda row: (row["requested"], row["request_packet"]))
         yield _waiting(signs, [gone[at] for at in away], found, topics)
+
+
+def _over(signs: Signs, row: Row, connection: Row, later: int, anew: int | None) -> int | None:
+    """Until when a write is seen to wait; None if the capture lacks its answer, or may lack how its connection ended.
+
+    later: when the latest request there was made that was answered; anew: when its client opened another connection.
+    """
+    if row["answered"] is not None:
+        return int(row["answered"])
+    if row["requested"] < later or connection.get("packets_down") == 0:
+        return None
+    ended = connection.get("closed") or anew
+    if ended is None and signs.was_filtered:
+        return None
+    until = signs.end if ended is None else ended
+    dark = first_in(signs, row["requested"], until)
+    return until if dark is None else dark.since  # it may have been answered then
 
 
 def _opened_anew(signs: Signs, connections: Mapping[int, Row], rows: Sequence[Row]) -> dict[int, int]:

@@ -173,6 +173,7 @@ def write(lasts: float | None, requested: float = 20, acks: int = -1, **given: A
         ([write(None) | {"connection": 5}], True),
         ([write(None), write(1, requested=21, acks=1) | {"number": 2}], False),  # the capture lacks the answer
         ([write(None), write(1, requested=19, acks=1) | {"number": 2}], True),
+        ([write(12), write(None, requested=50) | {"number": 2}, write(1, requested=51, acks=1) | {"number": 3}], True),
         ([write(None) | {"connection": 6}], False),  # nor all else that the broker sent there
     ],
 )
