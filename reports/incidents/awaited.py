@@ -13,8 +13,6 @@ from kafkascope.decoders.errors import Error
 from kafkascope.reports.columns.arrow import among
 from kafkascope.reports.columns.name_lists import listed, named
 from kafkascope.reports.columns.words import clock, duration
-from kafkascope.reports.incidents import blackouts
-from kafkascope.reports.incidents.blackouts import lacking
 from kafkascope.reports.incidents.costs import assigned, held_up, unread
 from kafkascope.reports.incidents.fates import (
     Fate,
@@ -31,6 +29,7 @@ from kafkascope.reports.incidents.members import losses, may_have_spoken, tries_
 from kafkascope.reports.incidents.outages import outages
 from kafkascope.reports.incidents.signs import Signs
 from kafkascope.reports.incidents.table_rows import Row
+from kafkascope.reports.incidents.unseen import lacking, since_when
 from kafkascope.reports.incidents.vanished import vanished
 from kafkascope.reports.vocabulary.events import EventKind
 from kafkascope.reports.vocabulary.finding_kinds import Severity
@@ -327,7 +326,7 @@ def _awaited(signs: Signs, kind: IncidentKind, together: Sequence[Awaited]) -> I
     if settled:
         what, advice = fate_words(kind, names, closed=closed), fate_advice(signs, kind, groups, closed=closed)
     has_ended = settled and kind == IncidentKind.CLIENT_DIED  # that is seen
-    when = f"at {clock(since)}" if has_ended else blackouts.when(signs, since)
+    when = f"at {clock(since)}" if has_ended else since_when(signs, since)
     is_cut_off = settled and kind == IncidentKind.CLIENT_UNREACHABLE
     beside = cut_off_beside(signs, hosts if is_cut_off else [], names, since)
     cost_ms = sum((effect.count or 0) * (effect.duration_ms or 0) for effect in effects)

@@ -5,7 +5,6 @@ Nobody was silent then.
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -23,7 +22,6 @@ from kafkascope.sniffer.columns import I64, Bool
 from kafkascope.sniffer.units import MILLISECOND_NS, SECOND_NS
 
 _BEHIND_NS = SECOND_NS  # what goes on shows by then what it lacks
-_SAYS_AGAIN_NS = 3 * SECOND_NS  # heartbeat.interval.ms: who is well says something by then
 _MOST = 10_000  # times that are looked at, the longest
 _NONE: I64 = np.empty(0, np.int64)
 
@@ -39,72 +37,6 @@ class Blackout:
     def lasted(self) -> int:
         """Nanoseconds."""
         return self.until - self.since
-
-
-def hides(signs: Signs, since: int, until: int) -> bool:
-    """Whether of half of a time or more the capture has nothing, so that nobody's silence in it says anything."""
-    return 2 * lacking(signs, since, until) >= until - since > 0
-
-
-def lacking(signs: Signs, since: int, until: int) -> int:
-    """Nanoseconds of a time of which the capture has nothing."""
-    found = signs.once(blackouts)
-    first = bisect_right(found, since, key=lambda one: one.until)
-    inside = found[first : bisect_left(found, until, first, key=lambda one: one.since)]
-    return sum(min(one.until, until) - max(one.since, since) for one in inside)
-
-
-def lacks_packets(signs: Signs, host: str) -> bool:
-    """Whether the capture lacks so much of what a host said and heard that its silence says nothing.
-
-    What connections lack first behind a time of which it has nothing does not count: that was said in it.
-    """
-    if signs.lacking(host) < threshold("answers_lacking"):
-        return False
-    known = signs.once(_known_to_lack)
-    if host not in known:
-        known[host] = _lacks_packets(signs, host)
-    return known[host]
-
-
-def _known_to_lack(_: Signs) -> dict[str, bool]:
-    """By host, as far as somebody has asked."""
-    return {}
-
-
-def _lacks_packets(signs: Signs, host: str) -> bool:
-    ends = [one.until for one in signs.once(blackouts)]
-    where = (pc.field("client") == host) | (pc.field("broker") == host)
-    rows = signs.rows("connections", ("connection", "bytes_up", "bytes_down", "lost_bytes"), where)
-    about = pa.array([row["connection"] for row in rows], pa.int64())
-    first_gap = _by_connection(
-        signs.batches("issues", ("connection", "at"), pc.field("kind") == "tcp_gap"), "at", about
-    )
-    lost = 0
-    for row in rows:
-        at = first_gap.get(row["connection"], 0)
-        place = bisect_right(ends, at) - 1
-        lost += 0 if place >= 0 and at < ends[place] + _SAYS_AGAIN_NS else row["lost_bytes"] or 0
-    size = sum((row["bytes_up"] or 0) + (row["bytes_down"] or 0) for row in rows)
-    return 100 * lost >= threshold("answers_lacking") * max(size, 1)
-
-
-def first_in(signs: Signs, since: int, until: int) -> Blackout | None:
-    """The first of a time, both ends with it; None if the capture has all of it."""
-    found = signs.once(blackouts)
-    first = bisect_left(found, since, key=lambda one: one.until)
-    return found[first] if first < len(found) and found[first].since <= until else None
-
-
-def touches(signs: Signs, since: int, until: int) -> bool:
-    """Whether there is a moment of a time, both ends with it, of which the capture has nothing."""
-    return first_in(signs, since, until) is not None
-
-
-def when(signs: Signs, at: int) -> str:
-    """When somebody fell silent who was heard last at a time: what came soon behind that the capture may lack."""
-    dark = first_in(signs, at, at + _SAYS_AGAIN_NS)
-    return f"at {clock(at)}" if dark is None else f"between {clock(at)} and {clock(dark.until)}"
 
 
 def hush(signs: Signs, since: int, until: int) -> int:
@@ -173,13 +105,13 @@ def _fates(signs: Signs, connection: I64, until: I64) -> tuple[Bool, Bool, Bool,
     """
     about = pa.array(np.unique(connection))
     gaps = signs.batches("issues", ("connection", "at"), pc.field("kind") == "tcp_gap")
-    first_gap = _by_connection(gaps, "at", about)
+    first_gap = by_connection(gaps, "at", about)
     begun, spoke = (
-        _by_connection(signs.batches("tcp_health", ("connection", name)), name, about)
+        by_connection(signs.batches("tcp_health", ("connection", name)), name, about)
         for name in ("first", "last_payload")
     )
     half_open = signs.batches("connections", ("connection",), pc.field("opened").is_null())
-    unopened = _by_connection(half_open, "connection", about).keys() & spoke.keys()
+    unopened = by_connection(half_open, "connection", about).keys() & spoke.keys()
     pairs = list(zip(connection.tolist(), until.tolist(), strict=True))
     before = np.array([begun[one] < end for one, end in pairs], np.bool_)
     lacks = np.array([end <= first_gap.get(one, 0) < end + _BEHIND_NS for one, end in pairs], np.bool_)
@@ -187,7 +119,7 @@ def _fates(signs: Signs, connection: I64, until: I64) -> tuple[Bool, Bool, Bool,
     return before, before & can_tell, before & lacks, ~before & np.isin(connection, list(unopened))
 
 
-def _by_connection(batches: Iterator[pa.Table], name: str, about: pa.Array) -> dict[int, int]:
+def by_connection(batches: Iterator[pa.Table], name: str, about: pa.Array) -> dict[int, int]:
     """The least number of a column, by connection, of some of them."""
     found: dict[int, int] = {}
     for batch in batches:

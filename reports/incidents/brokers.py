@@ -13,7 +13,7 @@ from kafkascope.reports.columns.words import clock, duration
 from kafkascope.reports.incidents import addresses, slow_brokers
 from kafkascope.reports.incidents.apart import apart
 from kafkascope.reports.incidents.away import is_off
-from kafkascope.reports.incidents.blackouts import blackouts, touches
+from kafkascope.reports.incidents.blackouts import blackouts
 from kafkascope.reports.incidents.incident import Incident, Weighed
 from kafkascope.reports.incidents.incident import in_words as outcome
 from kafkascope.reports.incidents.outage_costs import LEADERLESS, cost_of
@@ -30,6 +30,7 @@ from kafkascope.reports.incidents.signs import REPLICA_ERRORS, Signs
 from kafkascope.reports.incidents.slow_brokers import SlowTime
 from kafkascope.reports.incidents.stalls import at_once, came_back, stalled_together, stalls_of
 from kafkascope.reports.incidents.table_rows import Row, between
+from kafkascope.reports.incidents.unseen import touches
 from kafkascope.reports.vocabulary.finding_kinds import Severity
 from kafkascope.reports.vocabulary.incident_kinds import IncidentKind
 from kafkascope.reports.vocabulary.thresholds import threshold

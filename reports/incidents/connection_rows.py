@@ -138,13 +138,13 @@ class ConnectionRows(TableRows):
                     found[hosts] = size + (up or 0) + (down or 0), lacking + (lost or 0)
         return found
 
-    def lacking(self, *hosts: str) -> float:
+    def lacking(self, *hosts: str, but: int = 0) -> float:
         """The percentage of the bytes that the capture lacks, of what two hosts said to each other, or one to all.
 
-        Those that the snap length cut off do not count: who said something, and when, is known.
+        Those that the snap length cut off do not count: who said something, and when, is known. Nor do so many others.
         """
         size, lacking = self._bytes.get(frozenset(hosts), (0, 0))
-        return 100 * lacking / max(size, 1)
+        return 100 * (lacking - but) / max(size, 1)
 
     @cached_property
     def hosts_of(self) -> dict[str, list[str]]:

@@ -15,13 +15,13 @@ from kafkascope.reports.columns.name_lists import listed, named
 from kafkascope.reports.columns.text import address_alone, counted
 from kafkascope.reports.columns.words import clock, duration
 from kafkascope.reports.incidents import awaited
-from kafkascope.reports.incidents.blackouts import hides
 from kafkascope.reports.incidents.costs import of_rebalances
 from kafkascope.reports.incidents.incident import Effect, Incident, Weighed, every, in_words
 from kafkascope.reports.incidents.members import losses
 from kafkascope.reports.incidents.runs import in_runs
 from kafkascope.reports.incidents.signs import Life, Signs
 from kafkascope.reports.incidents.table_rows import Row
+from kafkascope.reports.incidents.unseen import hides
 from kafkascope.reports.incidents.vanished import ON_ITS_WAY_NS, Unheard, heard_at_last, sent_again
 from kafkascope.reports.vocabulary.finding_kinds import Severity
 from kafkascope.reports.vocabulary.incident_kinds import IncidentKind, Role

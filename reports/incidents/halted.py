@@ -20,11 +20,11 @@ from kafkascope.reports.columns.name_lists import in_words as partitions_in_word
 from kafkascope.reports.columns.text import address_alone, counted
 from kafkascope.reports.columns.topics import ID_PREFIX
 from kafkascope.reports.columns.words import clock, duration
-from kafkascope.reports.incidents.blackouts import first_in
 from kafkascope.reports.incidents.incident import Effect, Incident, Subject, Weighed, every, in_words
 from kafkascope.reports.incidents.signs import Signs
 from kafkascope.reports.incidents.stuck import FINDINGS
 from kafkascope.reports.incidents.table_rows import Row, between
+from kafkascope.reports.incidents.unseen import first_in
 from kafkascope.reports.measures.progress.positions import SPAN
 from kafkascope.reports.vocabulary.events import EventKind
 from kafkascope.reports.vocabulary.finding_kinds import Severity

@@ -14,11 +14,11 @@ from kafkascope.reports.columns.arrow import among, integers, moment
 from kafkascope.reports.columns.name_lists import in_words, listed
 from kafkascope.reports.columns.words import clock
 from kafkascope.reports.incidents import awaited
-from kafkascope.reports.incidents.blackouts import lacking
 from kafkascope.reports.incidents.costs import assigned
 from kafkascope.reports.incidents.halted import halts
 from kafkascope.reports.incidents.incident import Effect, Incident, Subject, Weighed
 from kafkascope.reports.incidents.signs import Signs
+from kafkascope.reports.incidents.unseen import lacking
 from kafkascope.reports.vocabulary.finding_kinds import Severity
 from kafkascope.reports.vocabulary.incident_kinds import IncidentKind, Role
 from kafkascope.reports.vocabulary.tables import TIME

@@ -12,8 +12,6 @@ import pyarrow.compute as pc
 
 from kafkascope.reports.columns.name_lists import listed, named
 from kafkascope.reports.columns.words import clock, duration
-from kafkascope.reports.incidents import blackouts
-from kafkascope.reports.incidents.blackouts import hides, lacks_packets, touches
 from kafkascope.reports.incidents.costs import assigned, members_before, of_rebalances
 from kafkascope.reports.incidents.credentials import failures
 from kafkascope.reports.incidents.fates import (
@@ -40,6 +38,7 @@ from kafkascope.reports.incidents.signs import Signs, group_of
 from kafkascope.reports.incidents.stuck import AT_THE_RECORD, Beginning, beginnings, in_offsets
 from kafkascope.reports.incidents.table_rows import Row, between
 from kafkascope.reports.incidents.traces import Traces, traces
+from kafkascope.reports.incidents.unseen import hides, lacks_packets, since_when, touches
 from kafkascope.reports.incidents.vanished import Scope, Vanished, vanished
 from kafkascope.reports.vocabulary.events import EventKind
 from kafkascope.reports.vocabulary.finding_kinds import Severity
@@ -531,7 +530,7 @@ def _course(signs: Signs, of_run: Sequence[Loss], times: Sequence[int], hosts: S
     since, latest = min(times), max(times)
     is_in_turn = latest - since >= threshold("crashes_apart") * SECOND_NS
     has_ended = fate.settled and fate.kind == IncidentKind.CLIENT_DIED  # that is seen
-    fell_silent = f"at {clock(since)}" if has_ended else blackouts.when(signs, since)
+    fell_silent = f"at {clock(since)}" if has_ended else since_when(signs, since)
     when, advice, at_once = fell_silent, None, len(hosts) <= 1 or not is_in_turn
     often = _times(signs, of_run) if fate.kind == IncidentKind.CLIENT_DIED else 1
     if often >= threshold("crashes"):

@@ -15,7 +15,7 @@ from kafkascope.reports.columns.arrow import among, moment
 from kafkascope.reports.columns.tenths import TENTH_NS
 from kafkascope.reports.columns.text import address, address_alone, client_name
 from kafkascope.reports.incidents.away import gone_before, is_left_out, is_off, missed
-from kafkascope.reports.incidents.blackouts import first_in, hides, hush
+from kafkascope.reports.incidents.blackouts import hush
 from kafkascope.reports.incidents.changes import changes_made
 from kafkascope.reports.incidents.departed import announced, departed
 from kafkascope.reports.incidents.followers import asking, stood_still, unfetched
@@ -23,6 +23,7 @@ from kafkascope.reports.incidents.incident import Weighed
 from kafkascope.reports.incidents.signs import Life, Signs
 from kafkascope.reports.incidents.slow_brokers import held_up
 from kafkascope.reports.incidents.table_rows import SPAN_NS, Row, between
+from kafkascope.reports.incidents.unseen import first_in, hides
 from kafkascope.reports.incidents.vanished import Scope, Vanished, vanished
 from kafkascope.reports.incidents.who_is_who import Node, Takeover
 from kafkascope.reports.vocabulary.broker_client_ids import OF_NODES, follower_node, quorum_node

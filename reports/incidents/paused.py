@@ -13,13 +13,13 @@ from kafkascope.reports.columns.name_lists import in_words as partitions_in_word
 from kafkascope.reports.columns.tenths import TENTH_NS
 from kafkascope.reports.columns.text import counted
 from kafkascope.reports.columns.words import clock, duration
-from kafkascope.reports.incidents.blackouts import hides
 from kafkascope.reports.incidents.costs import of_rebalances
 from kafkascope.reports.incidents.fates import may_be_busy
 from kafkascope.reports.incidents.incident import Effect, Incident, Subject, Weighed, every, in_words
 from kafkascope.reports.incidents.signs import Signs, group_of
 from kafkascope.reports.incidents.table_rows import Row
 from kafkascope.reports.incidents.traces import Traces, Whereabouts, traces
+from kafkascope.reports.incidents.unseen import hides
 from kafkascope.reports.vocabulary.finding_kinds import Severity
 from kafkascope.reports.vocabulary.incident_kinds import IncidentKind, Role
 from kafkascope.reports.vocabulary.triggers import Certainty, Trigger

@@ -15,7 +15,6 @@ from kafkascope.decoders.errors import Error
 from kafkascope.reports.columns.name_lists import listed
 from kafkascope.reports.columns.text import address, client_name, counted
 from kafkascope.reports.columns.words import clock, duration
-from kafkascope.reports.incidents.blackouts import first_in
 from kafkascope.reports.incidents.changes import topics_deleted
 from kafkascope.reports.incidents.incident import EVIDENCE_SHOWN, Effect, Incident, Weighed, every
 from kafkascope.reports.incidents.no_protocol import unjoined
@@ -24,6 +23,7 @@ from kafkascope.reports.incidents.planned import comes_of
 from kafkascope.reports.incidents.runs import in_runs
 from kafkascope.reports.incidents.signs import REPLICA_ERRORS, Signs
 from kafkascope.reports.incidents.table_rows import Row
+from kafkascope.reports.incidents.unseen import first_in
 from kafkascope.reports.vocabulary.finding_kinds import Severity
 from kafkascope.reports.vocabulary.incident_kinds import IncidentKind, Role
 from kafkascope.reports.vocabulary.thresholds import threshold

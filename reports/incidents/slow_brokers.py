@@ -23,12 +23,12 @@ from kafkascope.reports.columns.name_lists import listed
 from kafkascope.reports.columns.series import OTHERS, replaced
 from kafkascope.reports.columns.text import address, address_alone, counted
 from kafkascope.reports.columns.words import clock, duration
-from kafkascope.reports.incidents.blackouts import hides
 from kafkascope.reports.incidents.followers import follower, refused
 from kafkascope.reports.incidents.incident import Effect, Incident, Weighed
 from kafkascope.reports.incidents.incident import in_words as outcome
 from kafkascope.reports.incidents.signs import Signs
 from kafkascope.reports.incidents.table_rows import Row
+from kafkascope.reports.incidents.unseen import hides
 from kafkascope.reports.measures.latency.histogram import buckets_of, value_of
 from kafkascope.reports.measures.latency.parts import APPLICATION, BROKER, SLOW
 from kafkascope.reports.vocabulary.broker_client_ids import FOLLOWERS
