@@ -7,8 +7,6 @@ stands still does not: who asks it at intervals asks once more, and waits then.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -29,40 +27,37 @@ _NEVER = np.iinfo(np.int64).max
 def stood_still(signs: Signs, since: I64, until: I64) -> Bool:
     """Which of some times in which nobody spoke are such."""
     found = np.zeros(len(since), np.bool_)
+    if not len(since):
+        return found
     longest = np.argsort(since - until, kind="stable")[:_MOST]
-    connection, requested, answered = _near(signs, since[longest], until[longest])
+    requests = _near(signs, since[longest], until[longest])
     for place in longest.tolist():
-        went_on = _who_went_on(connection, requested, answered, since[place], until[place])
+        went_on = _who_went_on(requests, since[place], until[place])
         found[place] = len(went_on) >= _HOSTS and len(_hosts(signs, went_on)) >= _HOSTS
     return found
 
 
-def _near(signs: Signs, since: I64, until: I64) -> tuple[I64, I64, I64]:
-    """Requests before and behind times, or that were answered behind one: connections, when they came, answers."""
-    parts = [np.empty((3, 0), np.int64)]
-    if len(since):
-        begins, ends = moment(int(since.min()) - _NEAR_NS), moment(int(until.max()) + _NEAR_NS)
-        where = (pc.field("requested") >= begins) & (pc.field("requested") < ends)
-        parts += _chosen(signs.batches("exchanges", ("connection", "requested", "answered"), where), since, until)
-    connection, requested, answered = np.concatenate(parts, axis=1)
-    return connection, requested, answered
+def _near(signs: Signs, since: I64, until: I64) -> I64:
+    """Requests before and behind some times: connection, when it was made, and when it was answered, a row each."""
+    columns = ("connection", "requested", "answered")
+    found = [np.empty((len(columns), 0), np.int64)]
+    begins, ends = since - _NEAR_NS, until + _NEAR_NS
+    where = (pc.field("requested") >= moment(int(begins.min()))) & (pc.field("requested") < moment(int(ends.max())))
+    for batch in signs.batches("exchanges", columns, where):
+        rows = np.stack([pc.fill_null(batch[name], _NEVER).to_numpy() for name in columns])
+        near = np.zeros(rows.shape[1], np.bool_)
+        for begin, end in zip(begins, ends, strict=True):
+            near |= (begin <= rows[1]) & (rows[1] < end)
+        found.append(rows[:, near])
+    return np.concatenate(found, axis=1)
 
 
-def _chosen(batches: Iterator[pa.Table], since: I64, until: I64) -> Iterator[I64]:
-    for batch in batches:
-        requested = batch["requested"].cast(pa.int64()).to_numpy()
-        answered = pc.fill_null(batch["answered"].cast(pa.int64()), _NEVER).to_numpy()
-        near = np.zeros(len(requested), np.bool_)
-        for begin, end in zip(since, until, strict=True):
-            near |= (requested >= begin - _NEAR_NS) & (requested < end + _NEAR_NS)
-        yield np.stack([batch["connection"].to_numpy(), requested, answered])[:, near]
-
-
-def _who_went_on(connection: I64, requested: I64, answered: I64, since: int, until: int) -> I64:
+def _who_went_on(requests: I64, since: int, until: int) -> I64:
     """Connections with requests at intervals no longer than half of a time, which waited for nothing as it began.
 
     The next request comes no later behind its end than the longest of these intervals.
     """
+    connection, requested, answered = requests
     before = (requested >= since - _NEAR_NS) & (requested < since)
     order = np.lexsort((requested[before], connection[before]))
     who, asked = connection[before][order], requested[before][order]
@@ -82,6 +77,4 @@ def _who_went_on(connection: I64, requested: I64, answered: I64, since: int, unt
 def _hosts(signs: Signs, connections: I64) -> set[str]:
     """Where the clients of connections are."""
     of_them = pc.field("connection").isin(pa.array(connections))
-    return {
-        client for rows in signs.batches("connections", ("client",), of_them) for client in rows["client"].to_pylist()
-    }
+    return {row["client"] for row in signs.rows("connections", ("client",), of_them)}
