@@ -10,12 +10,14 @@ from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import fields, replace
 from ipaddress import IPv6Address, ip_address
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from zlib import crc32
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+import kafkascope
 from kafkascope.engine import Engine, EngineOptions
 from kafkascope.reports.columns.views import Known
 from kafkascope.reports.groups.history import GroupHistory, GroupLog
@@ -23,7 +25,9 @@ from kafkascope.reports.views.groups import GroupsView, histories
 from kafkascope.reports.vocabulary.group_apis import MEMBER_APIS
 from kafkascope.sniffer.columns import Packets, Segments
 from kafkascope.sniffer.link import dissect
+from kafkascope.sniffer.sources.capture_writer import CaptureWriter
 from kafkascope.sniffer.sources.files import open_capture
+from kafkascope.sniffer.sources.live_options import Rotation
 
 Mask = npt.NDArray[np.bool_]
 
@@ -81,6 +85,17 @@ def damaged_packets(
         else:
             pairs = zip(batches, left, strict=True)
             yield kind, [packets.rows(np.isin(packets.number, segments.number)) for packets, segments in pairs]
+
+
+def read_back(batches: Iterable[Packets]) -> kafkascope.Capture:
+    """What `kafkascope.read` makes of packets, as of a file."""
+    with TemporaryDirectory() as directory:
+        path = f"{directory}/damaged.pcapng"
+        writer = CaptureWriter(path, Rotation())
+        for packets in batches:
+            writer.write(packets)
+        writer.close()
+        return kafkascope.read(path)
 
 
 def _masks(batches: Sequence[Segments], seed: str) -> Iterator[tuple[str, Iterable[Mask]]]:

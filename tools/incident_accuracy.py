@@ -24,7 +24,6 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -37,9 +36,7 @@ from kafkascope.reports.incidents.incident import Incident, incident_of
 from kafkascope.reports.vocabulary.finding_kinds import Severity
 from kafkascope.reports.vocabulary.incident_kinds import IncidentKind
 from kafkascope.reports.vocabulary.triggers import Certainty
-from kafkascope.sniffer.sources.capture_writer import CaptureWriter
 from kafkascope.sniffer.sources.files import open_capture
-from kafkascope.sniffer.sources.live_options import Rotation
 from kafkascope.sniffer.units import MILLISECOND_NS
 from tools import damage
 
@@ -131,14 +128,9 @@ def score(story: Path, cut: int | None = None) -> Score:
     files = files_of(story, truth)
     if cut is None:
         return scored(kafkascope.read(files), truth)
-    with TemporaryDirectory() as directory:
-        path = f"{directory}/cut.pcapng"
-        writer = CaptureWriter(path, Rotation())
-        with open_capture(files) as capture:
-            for packets in capture:
-                writer.write(replace(packets, captured=np.minimum(packets.captured, np.int32(cut))))
-        writer.close()
-        return scored(kafkascope.read(path), truth)
+    with open_capture(files) as capture:
+        left = (replace(packets, captured=np.minimum(packets.captured, np.int32(cut))) for packets in capture)
+        return scored(damage.read_back(left), truth)
 
 
 def scores_where_damaged(story: Path) -> list[tuple[str, Score]]:
@@ -150,18 +142,9 @@ def scores_where_damaged(story: Path) -> list[tuple[str, Score]]:
         | {"any_if_guessed": one["kind"] == IncidentKind.BROKER_STALLED}  # for which broker others wait
         for one in truth["incidents"]
     ]
-    found = []
-    with open_capture(files_of(story, truth)) as capture, TemporaryDirectory() as directory:
-        whole = list(capture)
-        for number, (kind, left) in enumerate(damage.damaged_packets(whole, story.name)):
-            path = f"{directory}/{number}.pcapng"
-            writer = CaptureWriter(path, Rotation())
-            for packets in left:
-                writer.write(packets)
-            writer.close()
-            found.append((kind, scored(kafkascope.read(path), truth)))
-            Path(path).unlink()
-    return found
+    with open_capture(files_of(story, truth)) as capture:
+        damages = damage.damaged_packets(list(capture), story.name)
+        return [(kind, scored(damage.read_back(left), truth)) for kind, left in damages]
 
 
 def scored(capture: kafkascope.Capture, truth: Truth) -> Score:
