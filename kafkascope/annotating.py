@@ -31,8 +31,9 @@ from kafkascope.reports.show.packet_comments import MOST_AT_ONE, PacketComments,
 from kafkascope.rewriting import files_to_rewrite, written_anew
 from kafkascope.sniffer.columns import NO_TIME, Packets
 from kafkascope.sniffer.sources.capture_writer import names_blocks, secrets_block
-from kafkascope.sniffer.sources.files import CaptureFile, open_capture, running_maximum
+from kafkascope.sniffer.sources.files import CaptureFile, open_capture
 from kafkascope.sniffer.sources.live_options import Rotation
+from kafkascope.sniffer.sources.order import running_maximum
 from kafkascope.sniffer.sources.pcapng import NOTES
 from kafkascope.sniffer.units import SECOND_NS
 

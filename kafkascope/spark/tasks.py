@@ -28,7 +28,7 @@ from kafkascope.sniffer.comparison import Sample, Sampler
 from kafkascope.sniffer.issues import Issue, IssueLog
 from kafkascope.sniffer.link import dissect
 from kafkascope.sniffer.packet_window import Bounds
-from kafkascope.sniffer.sources.files import running_maximum
+from kafkascope.sniffer.sources.order import running_maximum
 from kafkascope.sniffer.sources.split import Split, SplitIndex, SplitReader, index_split
 from kafkascope.spark import parcels
 from kafkascope.spark.handed_on import HandedOn, Place

@@ -78,8 +78,11 @@ def offsets_forgotten(signs: Signs) -> Iterator[Incident]:
     """Members that were told nothing is committed where something had been, and did not go on where they would have.
 
     What somebody deleted, and is read again, is told with that (`begun_anew`); so is what was committed of a topic that
-    somebody has deleted since, as it is of a log that is gone.
+    somebody has deleted since, as it is of a log that is gone. Where times go back nothing is told: who asked before
+    the first commit seems to ask behind it.
     """
+    if signs.times_go_back:
+        return
     gone = [one for one in signs.once(_gone) if not one.is_meant]
     packets = _packets(signs, [row for one in gone for row in one.rows[:_WITH_PACKETS]])
     for one in gone:

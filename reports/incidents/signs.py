@@ -155,6 +155,11 @@ class Signs(GroupRows):
         return _summed(pa.concat_tables(parts)) if parts else None
 
     @cached_property
+    def times_go_back(self) -> bool:
+        """Whether what comes later in time may have come first: a clock was set back, or captures put together."""
+        return bool(self.rows("issues", ("kind",), pc.field("kind") == "time_goes_back"))
+
+    @cached_property
     def was_filtered(self) -> bool:
         """Whether the capture has nothing without payload: neither acknowledgements nor how connections end."""
         return self.health_spans is not None and not pc.sum(self.health_spans["acknowledgements"]).as_py()

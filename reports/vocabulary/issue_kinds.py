@@ -62,6 +62,11 @@ ISSUE_KINDS: dict[str, IssueKind] = {
     "file_overlaps": IssueKind(
         "a file of a rotation begins before the one before it ends", "packets of the two are not in order of time"
     ),
+    "time_goes_back": IssueKind(
+        "packets are more than a second older than one before them: a clock was set back, captures were put one behind "
+        "the other, or a time is damaged",
+        "what came before what, and how long it took, where times are there twice",
+    ),
     "unreadable_file": IssueKind("one of several files could not be read", "its packets are missing"),
     "unknown_interface": IssueKind("a packet names an interface that its file does not describe", _AROUND),
     "interfaces_left_out": IssueKind(

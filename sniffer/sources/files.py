@@ -27,6 +27,7 @@ from kafkascope.sniffer.origins import CapturedFile, Origins
 from kafkascope.sniffer.sources.compressed import Stream, decompressed
 from kafkascope.sniffer.sources.errors import SourceError
 from kafkascope.sniffer.sources.formats import Context, FormatReader, Interface, Note, Secret
+from kafkascope.sniffer.sources.order import running_maximum, times_going_back
 from kafkascope.sniffer.sources.pcap import FILE_HEADER, is_pcap, parse_header
 from kafkascope.sniffer.sources.pcapng import SECTION_HEADER, is_pcapng, parse_section
 from kafkascope.sniffer.sources.places import (
@@ -159,8 +160,10 @@ class FileReader:
             if times.size:
                 if self.first_time is None:
                     self.first_time = int(times[0])
-                latest = int(times.max())
-                self.last_time = latest if self.last_time is None else max(self.last_time, latest)
+                latest = NO_TIME if self.last_time is None else self.last_time
+                for issue in times_going_back(packets, latest):
+                    self.issues.add(issue)
+                self.last_time = max(latest, int(times.max()))
             yield packets
         if self._stream.damage:
             detail = f"{self.path}: {self._stream.damage}; what was before it was read"
@@ -584,12 +587,6 @@ class _Head:
         rows = slice(self._position, end)
         self._position = end
         return _Piece(self._packets.rows(rows), self._key[rows])
-
-
-def running_maximum(at: I64, before: int) -> I64:
-    """Key by which packets of a file are ordered: the latest time up to each; before is that of the packets before."""
-    key: I64 = np.maximum.accumulate(np.maximum(at, before))
-    return key
 
 
 def _join(found: list[_Piece | None]) -> Packets | None:

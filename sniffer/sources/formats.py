@@ -74,6 +74,7 @@ class FormatReader(Protocol):
     secrets: list[Secret]
     raw_spans: dict[int, tuple[int, int]]  # by interface, the earliest and the latest time of packets that are left
     # out, as its clock is not known
+    raw_lag: int  # of these: the most by which the number of a time is below one before it
 
     @property
     def format(self) -> str:

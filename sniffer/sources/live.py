@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from kafkascope.sniffer.columns import I32, I64, U8, Bool, Packets
+from kafkascope.sniffer.columns import I32, I64, NO_TIME, U8, Bool, Packets
 from kafkascope.sniffer.issues import Issue, IssueLog
 from kafkascope.sniffer.link import ETHERNET, RAW_IP
 from kafkascope.sniffer.origins import Origins
@@ -33,6 +33,7 @@ from kafkascope.sniffer.sources.cutting import CUT_BYTES, MUCH, Cutting
 from kafkascope.sniffer.sources.errors import SourceError
 from kafkascope.sniffer.sources.live_options import LiveOptions, Rotation
 from kafkascope.sniffer.sources.namespaces import inside
+from kafkascope.sniffer.sources.order import times_going_back
 from kafkascope.sniffer.sources.packet_filter import LINK_ETHERNET, LINK_RAW, WHOLE_BYTES, compiled, filter_program
 from kafkascope.sniffer.sources.ring import BLOCK_BYTES, BLOCK_HEADER_BYTES, PROMPT_MS, Ring, packets_of
 from kafkascope.sniffer.units import MILLISECOND_NS
@@ -70,6 +71,7 @@ class LiveSource:
         self.number = 1  # of the packet that comes next
         self.received = 0  # packets that passed the filter, as the kernel counts
         self.dropped = 0  # of those, packets for which the ring had no room
+        self._latest = NO_TIME  # of the times of packets handed over
         self.cut = 0  # packets handed over whose end was left out, as too much waited
         self.is_partial = False  # whether an interface has gone for good
         self._stopped = False
@@ -258,7 +260,11 @@ class LiveSource:
             detail = f"packets cut to {CUT_BYTES} bytes: reading was too slow"
             self.issues.add(Issue("packets_cut", detail, at=int(whole.at[0]), packet=self.number, count=cut))
         self.number += len(whole.at)
-        return Packets(whole.data, number, whole.at, whole.start, whole.captured, whole.original, whole.link_type)
+        packets = Packets(whole.data, number, whole.at, whole.start, whole.captured, whole.original, whole.link_type)
+        for issue in times_going_back(packets, self._latest):
+            self.issues.add(issue)
+        self._latest = int(packets.at.max(initial=self._latest))
+        return packets
 
     def statistics(self) -> tuple[int, int]:
         """Packets that passed the filter so far, and how many of them the kernel had to drop (an issue, too)."""

@@ -122,6 +122,7 @@ class PcapReader:
         self.notes: list[Note] = []  # the format has none, nor what follows
         self.secrets: list[Secret] = []
         self.raw_spans: dict[int, tuple[int, int]] = {}
+        self.raw_lag = 0
         self._stop = stop
 
     @property

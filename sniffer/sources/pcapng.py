@@ -20,6 +20,7 @@ from kafkascope.sniffer.columns import I32, I64, NO_TIME, U8, Bool, Packets
 from kafkascope.sniffer.issues import Issue, IssueLog
 from kafkascope.sniffer.sources.errors import SourceError
 from kafkascope.sniffer.sources.formats import Context, Interface, Note, Secret
+from kafkascope.sniffer.sources.order import running_maximum
 from kafkascope.sniffer.sources.pcap import CHAIN, DAMAGED, MORE, STOPPED, truncated, word
 from kafkascope.sniffer.sources.places import origin_name
 from kafkascope.sniffer.sources.window import Window
@@ -120,6 +121,8 @@ class PcapngReader:
         self.notes: list[Note] = []
         self.secrets: list[Secret] = []
         self.raw_spans: dict[int, tuple[int, int]] = {}
+        self.raw_lag = 0
+        self._latest_raw = NO_RAW_TIME
         self.link_types: frozenset[int] = frozenset()
         self._stop = stop
         self._big_endian = section.big_endian
@@ -159,6 +162,10 @@ class PcapngReader:
         timed = raw.raw != NO_RAW_TIME
         np.minimum.at(oldest, place[timed], raw.raw[timed])
         np.maximum.at(newest, place[timed], raw.raw[timed])
+        if timed.any():
+            latest = running_maximum(raw.raw[timed], self._latest_raw)
+            self.raw_lag = max(self.raw_lag, int((latest - raw.raw[timed]).max()))
+            self._latest_raw = int(latest[-1])
         for interface, first, last in zip(used.tolist(), oldest.tolist(), newest.tolist(), strict=True):
             before = self.raw_spans.get(interface, NO_RAW_SPAN)
             self.raw_spans[interface] = (min(before[0], first), max(before[1], last))

@@ -24,10 +24,12 @@ from kafkascope.sniffer.packet_window import LAST, Bounds
 from kafkascope.sniffer.sources.compressed import Stream, decompressed
 from kafkascope.sniffer.sources.files import FileReader, changed, checked_size, first_context, open_file
 from kafkascope.sniffer.sources.formats import Context, FormatReader, Secret
+from kafkascope.sniffer.sources.order import LINGERING, times_going_back
 from kafkascope.sniffer.sources.pcapng import NO_RAW_SPAN, times
 from kafkascope.sniffer.sources.window import BATCH_BYTES, Bounded, Window
 
 LAST_BYTES = 1 << 20  # at the end of a file hold its last packets
+_RAW_LAG = 10**6  # a second of pcapng's microseconds, less of finer clocks: where in doubt a part of a file is read
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,20 +118,20 @@ def index_split(
             at, context = (window.offset, found) if found else (size, first)
         window.mark()
         reader = context.reader(path, window, stop=end)
-        first_time, times = _span(reader)
+        first_time, times, goes_back = _span(reader)
         raw_times = tuple((interface, *span) for interface, span in reader.raw_spans.items())
         return SplitIndex(
             *(path, start, end, at, window.offset if window.offset >= end else size, reader.number - 1),
             *(first_time, times, context, reader.context, raw_times),
             Content(size, window.digest()),
             tuple(reader.secrets),
-            len(reader.issues) > 0,
+            len(reader.issues) > 0 or goes_back or reader.raw_lag > _RAW_LAG,
         )
 
 
 def _index_whole(path: str, start: int, end: int, size: int) -> SplitIndex:
     reader = FileReader(path, expected=Content(size, None))
-    first_time, times = _span(reader) if start == 0 else (None, None)
+    first_time, times, _ = _span(reader) if start == 0 else (None, None, False)
     reader.close()
     return SplitIndex(
         *(path, start, end, start, end, reader.packets, first_time, times, None, None, ()),
@@ -139,16 +141,18 @@ def _index_whole(path: str, start: int, end: int, size: int) -> SplitIndex:
     )
 
 
-def _span(reader: Iterable[Packets]) -> tuple[int | None, tuple[int, int] | None]:
-    """Read all packets: the time of the first that has one; the earliest and the latest."""
+def _span(reader: Iterable[Packets]) -> tuple[int | None, tuple[int, int] | None, bool]:
+    """Read all packets: the time of the first that has one; the earliest and the latest; whether they go far back."""
     first: int | None = None
     earliest, latest = LAST, NO_TIME
+    goes_back = False
     for packets in reader:
         timed = packets.at[packets.at != NO_TIME]
         if timed.size:
             first = int(timed[0]) if first is None else first
+            goes_back = goes_back or any(times_going_back(packets, latest))
             earliest, latest = min(earliest, int(timed.min())), max(latest, int(timed.max()))
-    return first, None if first is None else (earliest, latest)
+    return first, None if first is None else (earliest, latest), goes_back
 
 
 def chain(indexes: Sequence[SplitIndex]) -> list[Split]:
@@ -177,7 +181,8 @@ def chain(indexes: Sequence[SplitIndex]) -> list[Split]:
         last = max(running, latest)
         place = index.ends
         known = (index.path, index.begin, index.end, number, index.packets, running, last, earliest, context)
-        splits.append(Split(*known, index.content, secrets=index.secrets, has_issues=index.has_issues))
+        has_issues = index.has_issues or running - earliest > LINGERING
+        splits.append(Split(*known, index.content, secrets=index.secrets, has_issues=has_issues))
         if index.after and context:
             context = index.after.behind(context)
         number += index.packets
@@ -281,9 +286,14 @@ class SplitReader:
         self.issues: IssueLog = self._packets.issues
 
     def __iter__(self) -> Iterator[Packets]:
-        clock = self._split.clock
-        for packets in self._packets:
-            yield replace(packets, at=clock.corrected(packets.at)) if clock else packets
+        clock, latest = self._split.clock, self._split.running_maximum
+        for given in self._packets:
+            packets = replace(given, at=clock.corrected(given.at)) if clock else given
+            if self._split.context is not None and len(packets.at):  # of a whole file `FileReader` tells it
+                for issue in times_going_back(packets, latest):
+                    self.issues.add(issue)
+                latest = max(latest, int(packets.at.max()))
+            yield packets
         if self._file is not None:
             self._file.close()
             if self._window.digest() != self._split.content.digest:

@@ -138,6 +138,28 @@ with live.LiveSource(["veth0"]) as source, socket.socket(socket.AF_PACKET, socke
 print(json.dumps([together, later]))
 """
 
+# The clock is set back by an hour between two packets.
+SET_BACK = """
+import json, socket, sys
+from kafkascope.sniffer.sources import live
+packet = bytes.fromhex(sys.argv[1]) + bytes(1000)
+read, hour = live.packets_of, 0
+def packets_of(*block):
+    at, *rest = read(*block)
+    return at - hour, *rest
+live.packets_of = packets_of
+told = []
+with live.LiveSource(["veth0"]) as source, socket.socket(socket.AF_PACKET, socket.SOCK_RAW) as sender:
+    sender.bind(("veth1", 0))
+    batches = iter(source)
+    for hour in (0, 3600 * 10**9):
+        sender.send(packet)
+        while not any(next(batches).original == len(packet)):
+            pass
+        told.append([issue.detail for issue in source.issues if issue.kind == "time_goes_back"])
+print(json.dumps(told))
+"""
+
 # Of a packet with 1,000 bytes of data: Ethernet, IP and TCP.
 HEADERS = f"{'00' * 12}0800" + f"4500{1040:04x}0000000040060000{'0a000001'}{'0a000002'}" + "9c402384"
 HEADERS += f"{'00000001' * 2}5010ffff00000000"
@@ -739,6 +761,16 @@ def test_who_is_slow_takes_what_waits_at_once_and_what_comes_after_the_end_does_
     output, errors = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 0, errors.decode()
     assert json.loads(output) == [[10, 0], [0, 0]]
+
+
+def test_a_clock_that_is_set_back_meanwhile_is_told(host: Host) -> None:
+    subprocess.run(["ip", "-n", host.name, "link", "set", "veth1", "up"], check=True)
+    process = host.start(sys.executable, "-c", SET_BACK, HEADERS)
+    output, errors = process.communicate(timeout=PATIENCE_S)
+    assert process.returncode == 0, errors.decode()
+    before, (after,) = json.loads(output)
+    assert before == []
+    assert re.fullmatch(r"a packet is 3,(600|599)\.\d{3} s older than one before it", after)
 
 
 def test_kernels_are_compiled_before_it_listens_and_an_interrupt_ends_that(host: Host, tmp_path: Path) -> None:

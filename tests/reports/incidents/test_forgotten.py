@@ -221,6 +221,11 @@ def test_the_first_version_tells_several_offsets() -> None:
     assert only(forgotten_commits=[never(60, 0, 40)], connections=[CLIENT], exchanges=[asked]).kind == "offsets_lost"
 
 
+def test_where_times_go_back_who_asked_before_the_first_commit_may_seem_to_ask_behind_it() -> None:
+    back = row("issues", kind="time_goes_back", at=at(55), packet=500)
+    assert found(forgotten_commits=[gone()], exchanges=[ASKED], connections=[CLIENT], issues=[back]) == []
+
+
 def test_what_is_gone_and_what_never_was_are_told_each() -> None:
     exchanges = [ASKED, listed(60.1, 1)]
     told = found(forgotten_commits=[gone(), never(60, 1, 30)], exchanges=exchanges, connections=[CLIENT])

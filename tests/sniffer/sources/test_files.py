@@ -321,7 +321,7 @@ def test_mutations_never_raise_anything_but_source_errors(tmp_path: Path) -> Non
                 try:
                     once, twice = open_capture(str(path)), open_capture(str(path), batch_bytes=999)
                     assert rows(once) == rows(twice)
-                    assert list(once.issues) == list(twice.issues)
+                    assert set(once.issues) == set(twice.issues)  # batch by batch: in another order
                 except SourceError:
                     pass
 
