@@ -10,6 +10,7 @@ from kafkascope.reports.groups.history import GroupHistory, GroupLog, Rebalance
 from kafkascope.reports.groups.messages import Message
 from kafkascope.reports.vocabulary.finding_kinds import Severity
 
+COMMITS = frozenset({"OffsetCommit", "TxnOffsetCommit"})
 MOST_SAID = 200
 """Characters of what a broker says that are shown."""
 
@@ -63,3 +64,14 @@ def group_finding(
 def observed(message: Message, text: str) -> Observation:
     """A message as evidence."""
     return Observation(text, message.packet, message.at)
+
+
+def began_at(rebalance: Rebalance) -> int:
+    """When a rebalance began, or else the next that is known of it."""
+    return rebalance.started or rebalance.joined or rebalance.stable or 0
+
+
+def first_packet(rebalance: Rebalance) -> int | None:
+    """The first packet that speaks for what set off a rebalance."""
+    packets = (e.packet for e in rebalance.evidence if e.trigger == rebalance.trigger and not e.rejected)
+    return next((packet for packet in packets if packet), None)

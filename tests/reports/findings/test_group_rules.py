@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from kafkascope.decoders.errors import ADVICE_BY_KIND
 from kafkascope.reports.columns.words import in_seconds
 from kafkascope.reports.findings.finding import Finding, Observation
-from kafkascope.reports.findings.group_rules import Disturbance, disturbances, group_findings
+from kafkascope.reports.findings.group_rules import group_findings
+from kafkascope.reports.findings.storm_rules import Disturbance, disturbances
 from kafkascope.reports.groups.history import Contributing, Event, Evidence, GroupHistory, Member, Rebalance, Unowned
 from kafkascope.reports.vocabulary.finding_kinds import Severity
 from tests.reports.groups.group_logs import START, Conversation
