@@ -4,13 +4,19 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 
 import pyarrow.compute as pc
 
-from kafkascope.reports.groups.body import body_of
+from kafkascope.decoders.errors import Error
+from kafkascope.reports.columns.text import client_name
+from kafkascope.reports.columns.words import clock
+from kafkascope.reports.groups.body import body_of, number, rows, text
 from kafkascope.reports.incidents.signs import Signs
 from kafkascope.reports.incidents.table_rows import Row
 from kafkascope.reports.vocabulary.incident_kinds import Role
+from kafkascope.reports.vocabulary.thresholds import threshold
+from kafkascope.sniffer.units import SECOND_NS
 
 CHANGES = (
     "CreateTopics",
@@ -42,6 +48,42 @@ _GROUPS = ("groupId", "groupsNames")  # where requests name groups,
 _TOPICS = ("topics", "topicNames", "topicPartitions")  # topics,
 _OTHERS = ("resources", "upsertions")  # and topics, brokers, groups, users
 _NAMES = ("name", "topic", "topicName", "resourceName")
+_TOPIC, _SET = 2, 0  # a type of resource, and what is done to a setting
+_SIZES = frozenset({"max.message.bytes"})
+_REPLICAS = frozenset({"min.insync.replicas"})
+_REFUSED_FOR = {
+    Error.MESSAGE_TOO_LARGE: _SIZES,
+    Error.RECORD_LIST_TOO_LARGE: _SIZES,
+    Error.NOT_ENOUGH_REPLICAS: _REPLICAS,
+    Error.NOT_ENOUGH_REPLICAS_AFTER_APPEND: _REPLICAS,
+    Error.INVALID_TIMESTAMP: frozenset(
+        {
+            "message.timestamp.after.max.ms",
+            "message.timestamp.before.max.ms",
+            "message.timestamp.difference.max.ms",
+            "message.timestamp.type",
+        }
+    ),
+    Error.INVALID_RECORD: frozenset({"cleanup.policy"}),  # records without keys
+}
+"""Settings of topics for which records are refused so."""
+
+
+@dataclass(frozen=True, slots=True)
+class Alteration:
+    """A setting of a topic that somebody changed."""
+
+    setting: str
+    topic: str
+    value: str | None  # None: it was set to the default, or a part of it changed
+    made: Row  # the request
+
+    @property
+    def words(self) -> str:
+        """Who did what, and when."""
+        what = f"changed {self.setting}" if self.value is None else f"set {self.setting}={self.value}"
+        who = f"{client_name(self.made['client_id'])} ({self.made['host']})"
+        return f"{who} had {what} of {self.topic} at {clock(self.made['requested'])}"
 
 
 def _is_trial(request: str) -> bool:
@@ -57,13 +99,13 @@ def changes_made(signs: Signs) -> list[Row]:
     of_them = pc.field("api").isin(CHANGES)
     refused = {(row["connection"], row["number"]) for row in signs.rows("errors", ("connection", "number"), of_them)}
     columns = ("connection", "number", "client_id", "api", "requested", "answered", "request_packet", "request")
-    rows = [
+    asked = [
         row
         for row in signs.rows("exchanges", columns, of_them & pc.field("answered").is_valid())
         if row["requested"] is not None and (row["connection"], row["number"]) not in refused
     ]
-    hosts = signs.connections_by_number(sorted({row["connection"] for row in rows}))
-    made = [row | {"host": hosts.get(row["connection"], {}).get("client")} for row in rows]
+    hosts = signs.connections_by_number(sorted({row["connection"] for row in asked}))
+    made = [row | {"host": hosts.get(row["connection"], {}).get("client")} for row in asked]
     made = [row for row in made if row["host"] is not None and not signs.is_broker(row["host"], row["client_id"])]
     made = [row for row in made if not _is_trial(row["request"] or "")]
     return sorted(made, key=lambda row: (row["requested"], row["request_packet"]))
@@ -74,10 +116,36 @@ def topics_deleted(signs: Signs) -> dict[str, list[Row]]:
     return by_topic(row for row in signs.once(changes_made) if row["api"] == "DeleteTopics")
 
 
-def by_topic(rows: Iterable[Row]) -> dict[str, list[Row]]:
+def altered_before(signs: Signs, errors: Iterable[str], topics: Iterable[str], since: int) -> Alteration | None:
+    """The setting that somebody changed last, shortly before records to these topics were refused for what it says."""
+    settings = {name for error in errors if error in Error.__members__ for name in _REFUSED_FOR.get(Error[error], ())}
+    near, of_them = since - int(threshold("one_trouble") * SECOND_NS), {*topics}
+    found = (one for one in signs.once(_altered) if one.setting in settings and one.topic in of_them)
+    before = (one for one in found if near <= one.made["answered"] and one.made["requested"] <= since)
+    return max(before, key=lambda one: (one.made["requested"], one.setting), default=None)
+
+
+def _altered(signs: Signs) -> list[Alteration]:
+    """Settings of topics that were changed, in order of time."""
+    return [
+        Alteration(
+            text(setting.get("name")),
+            text(resource.get("resourceName")),
+            setting.get("value") if number(setting.get("configOperation"), _SET) == _SET else None,
+            row,
+        )
+        for row in signs.once(changes_made)
+        if row["api"] in ("AlterConfigs", "IncrementalAlterConfigs")
+        for resource in rows(body_of(row["request"]).get("resources"))
+        if resource.get("resourceType") == _TOPIC
+        for setting in rows(resource.get("configs"))
+    ]
+
+
+def by_topic(made: Iterable[Row]) -> dict[str, list[Row]]:
     """Requests by the topics that they name, in their order."""
     found: dict[str, list[Row]] = defaultdict(list)
-    for row in rows:
+    for row in made:
         for _, topic in named_in(row["request"]):
             found[topic].append(row)
     return found

@@ -15,7 +15,7 @@ from kafkascope.decoders.errors import Error
 from kafkascope.reports.columns.name_lists import listed
 from kafkascope.reports.columns.text import address, client_name, counted
 from kafkascope.reports.columns.words import clock, duration
-from kafkascope.reports.incidents.changes import topics_deleted
+from kafkascope.reports.incidents.changes import Alteration, altered_before, topics_deleted
 from kafkascope.reports.incidents.incident import EVIDENCE_SHOWN, Effect, Incident, Weighed, every
 from kafkascope.reports.incidents.no_protocol import unjoined
 from kafkascope.reports.incidents.outages import Outage, out_at, outages
@@ -179,11 +179,15 @@ def _refusal(
         also = f", as {makers} could not create {'it' if len(topics) == 1 else 'them'}: {error}"
         advice = error.advice
         evidence += [*answers(of_making), *_reasons(signs, error, "CreateTopics", of_making[0]["first"])]
+    altered = altered_before(signs, {row["error"] for row in rows}, topics, since)
     if refusal.kind == IncidentKind.TOO_FEW_REPLICAS and outage is not None:
         severity = Severity.WARNING  # the broker's incident is the cause, and stands before it
         also = (
             f", after {signs.broker_words(outage.host, outage.started)} had {'gone' if outage.gone else 'stood still'}"
         )
+    elif altered is not None:
+        also, advice = f", after {altered.words}", _set_back(altered, advice)
+        evidence += _alteration(altered)
     return Incident(
         kind=refusal.kind,
         severity=severity,
@@ -200,6 +204,15 @@ def _refusal(
         findings=signs.explained(("error_loop", "metadata_storm", "sent_again"), since, until, clients=names)
         | _of_streams(signs, topics, names),
     )
+
+
+def _set_back(altered: Alteration, advice: str) -> str:
+    """What to do where somebody changed a setting before."""
+    return f"Set {altered.setting} of {altered.topic} back, if what came of it was not meant. Else: {advice}"
+
+
+def _alteration(altered: Alteration) -> list[Weighed]:
+    return [Weighed(altered.words, altered.made["request_packet"], altered.made["requested"], 0.6)]
 
 
 def _of_streams(signs: Signs, topics: Sequence[str], names: Sequence[str]) -> frozenset[str]:
@@ -245,7 +258,10 @@ def _refused_for_good(signs: Signs, error: Error, api: str, rows: Sequence[Row])
     topics = {row["topic"] for row in rows if row["topic"]}
     groups = sorted({row["group_id"] for row in rows if row["group_id"]})
     what = f"{api} to {listed(topics)}" if topics else api
-    evidence = [*answers(rows), *_reasons(signs, error, api, since)]
+    evidence, advice, also = [*answers(rows), *_reasons(signs, error, api, since)], error.advice, ""
+    if (altered := altered_before(signs, [error], topics, since)) is not None:
+        also, advice = f", after {altered.words}", _set_back(altered, advice)
+        evidence += _alteration(altered)
     return Incident(
         kind=IncidentKind.REQUEST_REFUSED,
         severity=Severity.WARNING,
@@ -258,9 +274,9 @@ def _refused_for_good(signs: Signs, error: Error, api: str, rows: Sequence[Row])
         started=since,
         ended=until,
         headline=f"{what} of {listed(names or ['a client'])} is refused as {error}, {counted(count, 'time')} from "
-        f"{clock(since)} to {clock(until)}: {error.meaning[0].lower()}{error.meaning[1:-1]}",
+        f"{clock(since)} to {clock(until)}: {error.meaning[0].lower()}{error.meaning[1:-1]}{also}",
         evidence=tuple(evidence),
-        advice=error.advice,
+        advice=advice,
         cost_ms=(until - since) / MILLISECOND_NS,
         effects=(Effect("requests", f"{counted(count, 'request')} refused", count, (until - since) / MILLISECOND_NS),),
         findings=signs.explained(("error_loop", "sent_again"), since, until, clients=names)

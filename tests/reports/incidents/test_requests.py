@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
 
+from kafkascope.reports.incidents.incident import Incident
 from kafkascope.reports.incidents.requests import waiting_for_replicas
 from tests.reports.incidents.tables_of import (
     B1,
@@ -317,6 +319,60 @@ def test_commits_that_are_never_taken_are_of_a_group() -> None:
 )
 def test_other_refusals_are_none_for_good(rows: list[Row]) -> None:
     assert found(error_histogram=rows) == []
+
+
+# --- after a setting was changed -------------------------------------------------------------------------------------
+
+
+def altered(setting: str = "cleanup.policy", value: str | None = "compact", time: float = 4.9, **given: Any) -> Row:
+    """A request by which an administrator changes a setting of topic orders."""
+    config = {"name": setting, "configOperation": 0 if value else 1, "value": value}
+    resource = {"resourceType": 2, "resourceName": "orders", "configs": [config]} | given
+    request = json.dumps({"resources": [resource], "validateOnly": False})
+    api = "IncrementalAlterConfigs"
+    return exchange(1, api, time, time + 0.1, connection=9, client_id="admin", request=request)
+
+
+def refused_after(change: Row, refused: Row) -> Incident:
+    admin = connection(9, H2, client_id="admin")
+    incidents = found(exchanges=[change], error_histogram=[refused], connections=[CLIENT, admin])
+    (one,) = [one for one in incidents if one.kind != "admin_action"]
+    return one
+
+
+@pytest.mark.parametrize(
+    ("error", "setting"),
+    [
+        ("INVALID_RECORD", "cleanup.policy"),
+        ("INVALID_TIMESTAMP", "message.timestamp.before.max.ms"),
+        ("MESSAGE_TOO_LARGE", "max.message.bytes"),
+        ("NOT_ENOUGH_REPLICAS", "min.insync.replicas"),
+    ],
+)
+def test_records_that_are_refused_after_a_setting_was_changed(error: str, setting: str) -> None:
+    one = refused_after(altered(setting, "3"), bad(name=error))
+    assert f", after admin ({H2}) had set {setting}=3 of orders at " in one.headline
+    assert one.advice.startswith(f"Set {setting} of orders back, if what came of it was not meant. Else: ")
+    assert (one.evidence[-1].packet, seconds(one.evidence[-1].at)) == (1, 4.9)
+
+
+def test_a_setting_that_is_set_to_the_default() -> None:
+    assert f"admin ({H2}) had changed cleanup.policy of orders" in refused_after(altered(value=None), bad()).headline
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        altered("max.message.bytes"),  # for which records are refused otherwise
+        altered(resourceName="pay"),
+        altered(resourceType=4),  # of a broker
+        altered(time=5.1),  # later
+        altered(time=-60),
+    ],
+)
+def test_changes_of_which_no_refusal_comes(change: Row) -> None:
+    one = refused_after(change, bad())
+    assert ("admin" in one.headline, "Set" in one.advice) == (False, False)
 
 
 @pytest.mark.parametrize("port", [9092, 9093])
