@@ -48,6 +48,7 @@ _GROUPS = ("groupId", "groupsNames")  # where requests name groups,
 _TOPICS = ("topics", "topicNames", "topicPartitions")  # topics,
 _OTHERS = ("resources", "upsertions")  # and topics, brokers, groups, users
 _NAMES = ("name", "topic", "topicName", "resourceName")
+_ALL_CLIENTS = "all clients"
 _TOPIC, _SET = 2, 0  # a type of resource, and what is done to a setting
 _SIZES = frozenset({"max.message.bytes"})
 _REPLICAS = frozenset({"min.insync.replicas"})
@@ -71,10 +72,10 @@ _REFUSED_FOR = {
 
 @dataclass(frozen=True, slots=True)
 class Alteration:
-    """A setting of a topic that somebody changed."""
+    """A setting of a topic, or a quota, that somebody changed."""
 
     setting: str
-    topic: str
+    of: str  # the topic, or whom the quota is for
     value: str | None  # None: it was set to the default, or a part of it changed
     made: Row  # the request
 
@@ -83,7 +84,7 @@ class Alteration:
         """Who did what, and when."""
         what = f"changed {self.setting}" if self.value is None else f"set {self.setting}={self.value}"
         who = f"{client_name(self.made['client_id'])} ({self.made['host']})"
-        return f"{who} had {what} of {self.topic} at {clock(self.made['requested'])}"
+        return f"{who} had {what} of {self.of} at {clock(self.made['requested'])}"
 
 
 def _is_trial(request: str) -> bool:
@@ -119,8 +120,18 @@ def topics_deleted(signs: Signs) -> dict[str, list[Row]]:
 def altered_before(signs: Signs, errors: Iterable[str], topics: Iterable[str], since: int) -> Alteration | None:
     """The setting that somebody changed last, shortly before records to these topics were refused for what it says."""
     settings = {name for error in errors if error in Error.__members__ for name in _REFUSED_FOR.get(Error[error], ())}
-    near, of_them = since - int(threshold("one_trouble") * SECOND_NS), {*topics}
-    found = (one for one in signs.once(_altered) if one.setting in settings and one.topic in of_them)
+    of_them = {*topics}
+    return _last_before((one for one in signs.once(_altered) if one.setting in settings and one.of in of_them), since)
+
+
+def quota_before(signs: Signs, client_ids: Iterable[str], since: int) -> Alteration | None:
+    """The quota of some client ids, or of all, that somebody set last, shortly before these were held back."""
+    of_them = {_ALL_CLIENTS, *(f"client {name}" for name in client_ids)}
+    return _last_before((one for one in signs.once(_quotas) if one.of in of_them), since)
+
+
+def _last_before(found: Iterable[Alteration], since: int) -> Alteration | None:
+    near = since - int(threshold("one_trouble") * SECOND_NS)
     before = (one for one in found if near <= one.made["answered"] and one.made["requested"] <= since)
     return max(before, key=lambda one: (one.made["requested"], one.setting), default=None)
 
@@ -139,6 +150,21 @@ def _altered(signs: Signs) -> list[Alteration]:
         for resource in rows(body_of(row["request"]).get("resources"))
         if resource.get("resourceType") == _TOPIC
         for setting in rows(resource.get("configs"))
+    ]
+
+
+def _quotas(signs: Signs) -> list[Alteration]:
+    """Quotas by client id alone that were set, in order of time: who is of a user, or at an address, is not asked."""
+    return [
+        Alteration(text(one.get("key")), f"client {name}" if name is not None else _ALL_CLIENTS, f"{value:g}", row)
+        for row in signs.once(changes_made)
+        if row["api"] == "AlterClientQuotas"
+        for entry in rows(body_of(row["request"]).get("entries"))
+        for entity in [[(part.get("entityType"), part.get("entityName")) for part in rows(entry.get("entity"))]]
+        if len(entity) == 1 and entity[0][0] == "client-id"
+        for name in [entity[0][1]]
+        for one in rows(entry.get("ops"))
+        if not one.get("remove") and isinstance(value := one.get("value"), int | float)
     ]
 
 

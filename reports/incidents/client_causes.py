@@ -9,13 +9,14 @@ from itertools import chain
 
 import pyarrow.compute as pc
 
+from kafkascope.decoders.errors import Error
 from kafkascope.reports.columns.arrow import among
 from kafkascope.reports.columns.name_lists import listed
-from kafkascope.reports.columns.text import client_name
+from kafkascope.reports.columns.text import client_name, counted
 from kafkascope.reports.columns.words import duration
 from kafkascope.reports.groups.body import body_of
 from kafkascope.reports.incidents import credentials, lag
-from kafkascope.reports.incidents.changes import changes_made
+from kafkascope.reports.incidents.changes import changes_made, quota_before
 from kafkascope.reports.incidents.incident import EVIDENCE_SHOWN, Effect, Subject, Weighed
 from kafkascope.reports.incidents.signs import Signs
 from kafkascope.reports.measures.client_facts import NO_NAME
@@ -112,17 +113,30 @@ def _permissions(signs: Signs, names: Sequence[str], _hosts: Sequence[str], sinc
     )
 
 
-def _behind(signs: Signs, names: Sequence[str], _hosts: Sequence[str], _since: int, _until: int) -> Beside:
-    """Groups that fall behind as a quota holds these members back, each once."""
+def _by_quota(signs: Signs, names: Sequence[str], _hosts: Sequence[str], since: int, until: int) -> Beside:
+    """Who set the quota, what is refused by it, and groups that fall behind by it, each once."""
+    quota = quota_before(signs, names, since)
+    refused: dict[str, int] = defaultdict(int)
+    for row in signs.errors:
+        if row["error"] == Error.THROTTLING_QUOTA_EXCEEDED and row["client_id"] in names:
+            refused[row["api"]] += row["count"] * (row["first"] <= until and since <= row["last"])
+    told = ", ".join(f"{api} {counted(count, 'time')}" for api, count in sorted(refused.items()) if count)
     held = signs.once(lag.by_quota)
     of_group = {(trend.group, trend.topic): trend for name in names for trend in held.get(name, ())}
     trends = [trend for _, trend in sorted(of_group.items())]
     return Beside(
+        words="" if quota is None else f"after {quota.words}",
         subjects=tuple(Subject(Role.GROUP, trend.group) for trend in trends),
-        effects=tuple(
-            Effect("records", f"group {trend.group} fell behind in {trend.topic}: {trend.words}", trend.grown)
-            for trend in trends
+        effects=(
+            *([Effect("requests", f"refused: {told}", sum(refused.values()))] if told else []),
+            *(
+                Effect("records", f"group {trend.group} fell behind in {trend.topic}: {trend.words}", trend.grown)
+                for trend in trends
+            ),
         ),
+        evidence=()
+        if quota is None
+        else (Weighed(quota.words, quota.made["request_packet"], quota.made["requested"], 0.6),),
         findings=frozenset(chain.from_iterable(lag.explained(signs, trend) for trend in trends)),
     )
 
@@ -130,6 +144,6 @@ def _behind(signs: Signs, names: Sequence[str], _hosts: Sequence[str], _since: i
 LOOK_AT: Mapping[IncidentKind, Callable[[Signs, Sequence[str], Sequence[str], int, int], Beside]] = {
     IncidentKind.AUTHENTICATION_FAILED: _credentials,
     IncidentKind.AUTHORIZATION_FAILED: _permissions,
-    IncidentKind.THROTTLED: _behind,
+    IncidentKind.THROTTLED: _by_quota,
 }
 """By kind, what to look at: given client ids, hosts, and from when to when."""

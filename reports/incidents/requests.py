@@ -208,7 +208,7 @@ def _refusal(
 
 def _set_back(altered: Alteration, advice: str) -> str:
     """What to do where somebody changed a setting before."""
-    return f"Set {altered.setting} of {altered.topic} back, if what came of it was not meant. Else: {advice}"
+    return f"Set {altered.setting} of {altered.of} back, if what came of it was not meant. Else: {advice}"
 
 
 def _alteration(altered: Alteration) -> list[Weighed]:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from kafkascope.reports.columns.words import clock
+from kafkascope.reports.incidents.incident import Incident
 from tests.reports.incidents.tables_of import (
     B1,
     B2,
@@ -268,3 +271,63 @@ def test_a_broker_that_may_not_read_is_told_what_brokers_need() -> None:
     one = only(findings=rows, connections=connections, cluster_events=BROKERS)
     assert names(one) == ["broker-2-fetcher-0", "2", B2]
     assert one.advice.startswith("A broker needs ClusterAction")
+
+
+# --- who set the quota -----------------------------------------------------------------------------------------------
+
+
+def set_quota(*entity: tuple[str, str | None], time: float = 9, remove: bool = False) -> Row:
+    entry = {
+        "entity": [{"entityType": kind, "entityName": name} for kind, name in entity],
+        "ops": [{"key": "producer_byte_rate", "value": 2000.0, "remove": remove}],
+    }
+    request = json.dumps({"entries": [entry], "validateOnly": False})
+    return exchange(1, "AlterClientQuotas", time, time + 0.1, connection=9, client_id="admin", request=request)
+
+
+def held_back_after(*changes: Row, **given: list[Row]) -> Incident:
+    rows = [finding("throttled", f"client c1 ({H1})", "Held back", 10, 20, weight=0.9)]
+    admin = connection(9, H2, client_id="admin")
+    incidents = found(findings=rows, exchanges=[*changes], connections=[CLIENT, admin], **given)
+    (one,) = [one for one in incidents if one.kind == "throttled"]
+    return one
+
+
+@pytest.mark.parametrize(
+    ("entity", "whose"),
+    [
+        (("client-id", "c1"), "client c1"),
+        (("client-id", None), "all clients"),
+        (("client-id", "c2"), None),
+        (("user", "c1"), None),  # who that is, is not asked
+    ],
+)
+def test_who_set_the_quota(entity: tuple[str, str | None], whose: str | None) -> None:
+    one = held_back_after(set_quota(entity))
+    told = f"(after admin ({H2}) had set producer_byte_rate=2000 of {whose} at {clock(at(9))})"
+    assert (told in one.headline, "admin" in one.headline) == (whose is not None, whose is not None)
+    assert [seen.packet for seen in one.evidence[1:]] == [1] * (whose is not None)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        set_quota(("client-id", "c1"), ("user", "u")),
+        set_quota(("client-id", "c1"), remove=True),
+        set_quota(("client-id", "c1"), time=11),
+        set_quota(("client-id", "c1"), time=-60),
+    ],
+)
+def test_quotas_by_which_nobody_is_held_back(change: Row) -> None:
+    assert "admin" not in held_back_after(change).headline
+
+
+def test_what_a_quota_refuses() -> None:
+    refused = [
+        error("THROTTLING_QUOTA_EXCEEDED", "CreateTopics", 12, 14, 2),
+        error("THROTTLING_QUOTA_EXCEEDED", "DeleteTopics", 21, 22, 2),  # later
+        error("THROTTLING_QUOTA_EXCEEDED", "CreateTopics", 12, 14, 2, client_id="c2"),
+        error("POLICY_VIOLATION", "CreateTopics", 12, 14, 2),
+    ]
+    one = held_back_after(error_histogram=refused)
+    assert [effect.text for effect in one.effects] == ["for 10.0 s", "refused: CreateTopics 2 times"]
