@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from kafkascope.decoders.errors import Error
 from kafkascope.reports.columns.text import client_name
 from kafkascope.reports.columns.words import clock
-from kafkascope.reports.groups.body import body_of, number, rows, text
+from kafkascope.reports.groups.body import Json, body_of, number, rows, text
 from kafkascope.reports.incidents.signs import Signs
 from kafkascope.reports.incidents.table_rows import Row
 from kafkascope.reports.vocabulary.incident_kinds import Role
@@ -85,6 +85,25 @@ class Alteration:
         what = f"changed {self.setting}" if self.value is None else f"set {self.setting}={self.value}"
         who = f"{client_name(self.made['client_id'])} ({self.made['host']})"
         return f"{who} had {what} of {self.of} at {clock(self.made['requested'])}"
+
+
+def settings_in(request: str | None) -> set[str]:
+    """Settings and quotas that a request sets, with whom quotas are for."""
+    body = body_of(request)
+    configs = (one for resource in rows(body.get("resources")) for one in rows(resource.get("configs")))
+    quotas = (
+        f"{key} of {_whose(entry)}"
+        for entry in rows(body.get("entries"))
+        for one in rows(entry.get("ops"))
+        if (key := text(one.get("key")))
+    )
+    return {name for one in configs if (name := text(one.get("name")))} | {*quotas}
+
+
+def _whose(entry: Json) -> str:
+    """Whom a quota is for: ``client-id c1, user u``; without a name it is for all that have no other."""
+    parts = [(text(part.get("entityType")), part.get("entityName")) for part in rows(entry.get("entity"))]
+    return ", ".join(f"any {kind}" if name is None else f"{kind} {name}" for kind, name in sorted(parts, key=str))
 
 
 def _is_trial(request: str) -> bool:

@@ -12,7 +12,7 @@ from kafkascope.reports.columns.name_lists import in_words as partitions_in_word
 from kafkascope.reports.columns.name_lists import listed
 from kafkascope.reports.columns.text import counted
 from kafkascope.reports.columns.words import clock, duration
-from kafkascope.reports.incidents.changes import by_topic, changes_made, named_in, topics_deleted
+from kafkascope.reports.incidents.changes import by_topic, changes_made, named_in, settings_in, topics_deleted
 from kafkascope.reports.incidents.costs import of_rebalances
 from kafkascope.reports.incidents.forgotten import begun_anew
 from kafkascope.reports.incidents.incident import Effect, Incident, Subject, Weighed, in_words
@@ -73,15 +73,16 @@ def _keeps_house(change: Row, rebalanced: Sequence[tuple[int, int]] | None) -> b
 def _changes(signs: Signs, client_id: str, host: str, made: Sequence[Row]) -> Incident:
     counts = Counter(row["api"] for row in made)
     since, until = made[0]["requested"], max(row["answered"] for row in made)
-    about: dict[str, set[str]] = {api: set() for api in counts}
+    about, altered = ({api: set[str]() for api in counts} for _ in range(2))
     subjects = set[Subject]()
     for row in made:
         for role, name in named_in(row["request"]):
             about[row["api"]].add(name)
             subjects |= {Subject(role, name)} if role is not None else set()
+        altered[row["api"]] |= settings_in(row["request"])
+    of_api = {api: ": ".join(listed(names) for names in (about[api], altered[api]) if names) for api in counts}
     what = ", ".join(
-        f"{api} {counted(count, 'time')}{f' ({listed(about[api])})' if about[api] else ''}"
-        for api, count in counts.items()
+        f"{api} {counted(count, 'time')}{f' ({of_api[api]})' if of_api[api] else ''}" for api, count in counts.items()
     )
     missed, findings = _missed(signs, (row for row in made if row["api"] == "DeleteTopics"))
     costs, _, rebalances = of_rebalances(_rebalanced(signs, made))

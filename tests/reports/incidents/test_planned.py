@@ -55,7 +55,13 @@ def test_what_an_administrator_changed_is_told() -> None:
         ('{"groupsNames": ["shop"]}', " (shop)", ["shop"]),
         (
             '{"resources": [{"resourceType": 2, "resourceName": "a", "configs": [{"name": "x", "value": "y"}]}]}',
-            " (a)",
+            " (a: x)",
+            [],
+        ),
+        (
+            '{"entries": [{"entity": [{"entityType": "user", "entityName": null}, {"entityType": "client-id", '
+            '"entityName": "c2"}], "ops": [{"key": "rate", "value": 1.5}, {"key": 7}]}, {"ops": [null]}, 7]}',
+            " (rate of client-id c2, any user)",
             [],
         ),
         ('{"listeners": [{"name": "CONTROLLER"}]}', "", []),
