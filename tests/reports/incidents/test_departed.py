@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from kafkascope.reports.columns.words import clock
 from kafkascope.reports.vocabulary.thresholds import threshold
 from tests.reports.incidents.tables_of import (
     B1,
@@ -14,6 +15,7 @@ from tests.reports.incidents.tables_of import (
     GONE,
     LASTS,
     Row,
+    at,
     connection,
     event,
     found,
@@ -150,3 +152,49 @@ def test_one_that_goes_away_again_and_again(often: int) -> None:
         assert one.headline.endswith("and was back each time, after 10.0 s at most")
         assert (seconds(one.started), seconds(one.ended)) == (20, 70)
         assert one.cost_ms == 3 * 10_000
+
+
+# --- controllers that follow another one -----------------------------------------------------------------------------
+
+C1, C2 = "10.0.0.8", "10.0.0.9"
+
+
+def follows(opened: float | None, closed: float | None, number: int = 1, **given: Any) -> Row:
+    """What controller 9 has open: it fetches the log of the cluster from the one that leads."""
+    known: Row = {"broker_port": 9093, "how_closed": "open" if closed is None else "rst", "closed_by": "client"} | given
+    return connection(number, C2, C1, "raft-client-9", opened=opened, closed=closed, **known)
+
+
+def refused(*times: float, client: str = B1, host: str = C2) -> list[Row]:
+    given: Row = {"broker_port": 9093, "client_id": None, "protocol": "empty", "connect": "refused"}
+    return [
+        connection(20 + place, client, host, opened=time, closed=time, how_closed="rst", **given | {"packets_down": 1})
+        for place, time in enumerate(times)
+    ]
+
+
+def test_a_controller_whose_connection_ends_is_gone_if_others_look_for_it_in_vain() -> None:
+    incidents = gone([follows(None, 100), follows(130, None, 5)], refused(100.2, 110, 120))
+    (one,) = [one for one in incidents if one.kind == "broker_down"]
+    assert (one.kind, one.severity, one.certainty) == ("broker_down", "critical", "likely")
+    assert (names(one), seconds(one.started), seconds(one.ended)) == ([C2], 100, 130)
+    assert f"went away at {clock(at(100))} and was back after 30.0 s; 3 connects to it failed" in one.headline
+    assert [(seen.text, seen.packet) for seen in one.evidence[:2]] == [
+        ("its host closed all its connections to other brokers at once (1 connection, 1 of them by RST): its process "
+         "ended", None),
+        ("3 connects to it refused: its host is there, and nobody listens", 20),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "connects",
+    [
+        refused(100.2, 110),
+        refused(99, 110, 120),
+        refused(100.2, 110, 130.1),  # it is back then
+        refused(100.2, 110, 120, host="10.0.0.7"),
+    ],
+)
+def test_a_connection_that_ends_is_no_controller_that_does(connects: list[Row]) -> None:
+    incidents = gone([follows(None, 100), follows(130, None, 5)], connects)
+    assert not [one for one in incidents if one.kind == "broker_down"]
