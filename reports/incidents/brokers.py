@@ -153,7 +153,7 @@ def _gone(signs: Signs, outage: Outage) -> Incident:
         ended=outage.ended,
         headline=f"{signs.broker_words(host, outage.started)} {_course(signs, outage)}{outcome(effects)}",
         evidence=tuple(evidence),
-        advice=_advice(outage, out_of_reach),
+        advice=_advice(signs, outage, out_of_reach),
         cost_ms=cost.waited_ms,
         effects=effects,
         findings=cost.findings,
@@ -260,7 +260,7 @@ def _seen_to_go(outage: Outage) -> Iterator[Weighed]:
         yield Weighed(text, None, None, 0.3, True)
 
 
-def _advice(outage: Outage, out_of_reach: bool) -> str:
+def _advice(signs: Signs, outage: Outage, out_of_reach: bool) -> str:
     if outage.kind == IncidentKind.ADDRESS_TAKEN:
         return addresses.ADVICE
     if out_of_reach:
@@ -271,6 +271,12 @@ def _advice(outage: Outage, out_of_reach: bool) -> str:
         )
     if outage.orderly:
         return "Nothing, if this was planned: give each broker time to be in sync again before the next one is stopped."
+    if signs.is_controller(outage.host, outage.started):
+        return (
+            "Look at the controller's log and the host's (out of memory, kill, disk) for that moment. Of three "
+            "controllers one may be away, of five two: without a majority no leader moves, no topic changes and no "
+            "broker starts."
+        )
     return (
         "Look at the broker's log and the host's (out of memory, kill, disk) for that moment. To ride it out: "
         "replication.factor 3 with min.insync.replicas 2, and clients that have all brokers in bootstrap.servers."

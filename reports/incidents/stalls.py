@@ -27,6 +27,11 @@ from kafkascope.reports.vocabulary.thresholds import threshold
 from kafkascope.reports.vocabulary.triggers import Certainty
 from kafkascope.sniffer.units import MILLISECOND_NS, SECOND_NS
 
+_ADVICE_BROKER = "If it lasts longer than broker.session.timeout.ms, the broker loses its leaders."
+_ADVICE_CONTROLLER = (
+    "Meanwhile no leader moves, no topic changes and no producer gets an id that brokers do not have in stock; another "
+    "controller takes over, if there are three, after controller.quorum.fetch.timeout.ms."
+)
 _AT_ONCE_NS = SECOND_NS // 4  # stalls are known by tenths of a second
 _BACK_WORDS = {
     "kept": "data on a connection from before",
@@ -101,9 +106,9 @@ def _stalled(signs: Signs, run: Sequence[Outage]) -> Incident:
             *chain.from_iterable(map(_waited, run)),
             *_seen_to_stall(worst, acknowledged, unheard, quiet),
         ),
-        advice="Look at that moment on the broker: a pause of garbage collection, a disk that stalled (iostat, "
-        "dmesg), a virtual machine that was stopped or moved. If it lasts longer than broker.session.timeout.ms, "
-        "the broker loses its leaders.",
+        advice="Look at that moment on its host: a pause of garbage collection, a disk that stalled (iostat, "
+        "dmesg), a virtual machine that was stopped or moved. "
+        + (_ADVICE_CONTROLLER if signs.is_controller(worst.host, worst.started) else _ADVICE_BROKER),
         cost_ms=sum(cost.waited_ms for cost in costs),
         effects=effects,
         findings=frozenset().union(*(cost.findings for cost in costs)),

@@ -17,7 +17,7 @@ from kafkascope.reports.incidents.connection_rows import ConnectionRows
 from kafkascope.reports.incidents.incident import Subject, every
 from kafkascope.reports.incidents.table_rows import Row, between
 from kafkascope.reports.measures.client_facts import NO_NAME
-from kafkascope.reports.vocabulary.broker_client_ids import is_of_broker
+from kafkascope.reports.vocabulary.broker_client_ids import is_of_broker, is_of_quorum, quorum_node
 from kafkascope.reports.vocabulary.incident_kinds import Role
 
 _PLACING = ("broker_listed", "broker_moved", "broker_found")  # events of clusters that say where a broker is
@@ -257,13 +257,28 @@ class WhoIsWho(ConnectionRows):
         return (*nodes, *every(Role.HOST, dict.fromkeys([host, address_alone(host)])))
 
     def broker_words(self, host: str, at: int | None = None) -> str:
-        """``broker 2 (10.0.0.2)``: the one at this address at a time, or in the end; with its name if it has one."""
+        """``broker 2 (10.0.0.2)``: the one at this address at a time, or in the end; with its name if it has one.
+
+        Or ``controller 100 (10.0.0.9)``: of whose number the client id tells with which it asks other controllers.
+        """
         nodes = self._nodes_at(host, at)
+        if not nodes and self.is_controller(host, at):
+            ids = {quorum_node(name) for client, _, name, _ in self.parties if client == host} - {None}
+            return f"controller {ids.pop()} ({host})" if len(ids) == 1 else f"controller {host}"
         if not nodes:
             return f"broker {host}"
         names = map(without_port, self.listed_as(nodes[0])) if len(nodes) == 1 else ()
         known = ", ".join(dict.fromkeys([*filter(is_name, names), host]))
         return f"{named('broker', [node.id for node in nodes])} ({known})"
+
+    def is_controller(self, host: str, at: int | None = None) -> bool:
+        """Whether who is at an address is a controller, and no broker as far as clusters tell."""
+        return host in self._controllers and not self._nodes_at(host, at)
+
+    @cached_property
+    def _controllers(self) -> set[str]:
+        """Addresses at which others fetch the log of the cluster, or vote."""
+        return {broker for _, broker, name, is_kafka in self.parties if is_kafka and is_of_quorum(name)}
 
     def subjects_at(self, host: str) -> tuple[Subject, ...]:
         """Who is at an address, as subjects: brokers, or a host."""

@@ -35,3 +35,8 @@ def quorum_node(client_id: str | None) -> str | None:
     """The id of the broker that asks controllers with a client id; None if that is none of those."""
     found = re.fullmatch(_OF_NODE, client_id or "")
     return found and found[1]
+
+
+def is_of_quorum(client_id: str | None) -> bool:
+    """Whether it is one with which controllers are asked for the log of the cluster, and for votes."""
+    return re.fullmatch(r"raft-client-[0-9]+", client_id or "") is not None

@@ -179,11 +179,27 @@ def test_a_controller_whose_connection_ends_is_gone_if_others_look_for_it_in_vai
     assert (one.kind, one.severity, one.certainty) == ("broker_down", "critical", "likely")
     assert (names(one), seconds(one.started), seconds(one.ended)) == ([C2], 100, 130)
     assert f"went away at {clock(at(100))} and was back after 30.0 s; 3 connects to it failed" in one.headline
+    assert "Of three controllers one may be away" not in one.advice  # nobody is seen to ask it for the cluster's log
     assert [(seen.text, seen.packet) for seen in one.evidence[:2]] == [
         ("its host closed all its connections to other brokers at once (1 connection, 1 of them by RST): its process "
          "ended", None),
         ("3 connects to it refused: its host is there, and nobody listens", 20),
     ]  # fmt: skip
+
+
+def test_controllers_are_called_so_and_have_advice_of_their_own() -> None:
+    asks = [connection(9, B1, C2, "raft-client-1", opened=131, broker_port=9093)]
+    incidents = gone([follows(None, 100), follows(130, None, 5)], refused(100.2, 110, 120), asks)
+    (one,) = [one for one in incidents if one.kind == "broker_down"]
+    assert one.headline.startswith(f"controller 9 ({C2}) went away at ")
+    assert "Of three controllers one may be away" in one.advice
+    several = [connection(11, C2, C1, "raft-client-7", opened=131, broker_port=9093)]
+    (one, *_) = gone([follows(None, 100), follows(130, None, 5)], refused(100.2, 110, 120), asks, several)
+    assert one.headline.startswith(f"controller {C2} went away at ")
+    both = [*BROKERS, listed(9, C2)]  # a broker that is a controller, too
+    (one, *_) = gone([follows(None, 100), follows(130, None, 5)], refused(100.2, 110, 120), asks, cluster_events=both)
+    assert one.headline.startswith(f"broker 9 ({C2}) ")
+    assert "Of three controllers one may be away" not in one.advice
 
 
 @pytest.mark.parametrize(
@@ -198,3 +214,17 @@ def test_a_controller_whose_connection_ends_is_gone_if_others_look_for_it_in_vai
 def test_a_connection_that_ends_is_no_controller_that_does(connects: list[Row]) -> None:
     incidents = gone([follows(None, 100), follows(130, None, 5)], connects)
     assert not [one for one in incidents if one.kind == "broker_down"]
+
+
+@pytest.mark.parametrize(
+    ("client_id", "who", "advice"),
+    [
+        ("raft-client-1", "controller", "another controller takes over"),
+        ("c1", "broker", "the broker loses its leaders"),
+    ],
+)
+def test_advice_about_controllers_that_stand_still_is_of_their_own(client_id: str, who: str, advice: str) -> None:
+    stall = silence(C2, 100, 110, waiting=4, waiting_connections=2, asked=20, acknowledged=20, kept=2)
+    (one,) = gone([connection(9, B1, C2, client_id, opened=1)], silences=[stall])
+    assert (one.kind, one.headline.startswith(f"{who} {C2} answered nobody")) == ("broker_stalled", True)
+    assert advice in one.advice
