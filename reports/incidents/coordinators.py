@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+import pyarrow.compute as pc
+
+from kafkascope.reports.columns.arrow import among
 from kafkascope.reports.columns.name_lists import listed, named
 from kafkascope.reports.columns.text import address_alone, counted
 from kafkascope.reports.columns.words import clock
+from kafkascope.reports.groups.body import body_of
 from kafkascope.reports.incidents.incident import Effect, Incident, Weighed, every
 from kafkascope.reports.incidents.outage_costs import uncoordinated_by
 from kafkascope.reports.incidents.outages import Outage, out_at, outages
@@ -38,8 +42,15 @@ _ADVICE_WRITES = (
     "than min.insync.replicas of that topic demands, or one that is in sync does not follow (kafka-topics.sh "
     "--describe --topic __consumer_offsets). Bring the brokers back that are missing, and a majority of controllers."
 )
-
-
+_ADVICE_AFTER = (
+    "Another broker takes over if __consumer_offsets (for transactions: __transaction_state) has a replica in sync "
+    "there, and a majority of controllers is left to choose it: kafka-topics.sh --describe shows the replicas, "
+    "kafka-reassign-partitions.sh adds some (offsets.topic.replication.factor counts only as the topic is made)."
+)
+_ADVICE_IDS = (
+    "Brokers get producer ids from the active controller, a thousand at a time (AllocateProducerIds): see whether it "
+    "is there and answers them. Idempotent producers ask again by themselves, and write nothing until they have one."
+)
 _ADVICE_DENIED = (
     "Look at advertised.listeners of the broker that coordinates the group: the address that it advertises leads to "
     "another one, as where two brokers advertise one address, or a load balancer stands in between."
@@ -120,6 +131,12 @@ def _missing(signs: Signs, time: Uncoordinated, outage: Outage | None) -> Incide
         what = f"{whose} {had} no coordinator {times}"
     if time.is_there and groups:
         what = f"the coordinator of {whose} could write nothing {times}"
+    advice = _ADVICE_WRITES if time.is_there else _ADVICE if outage is None else _ADVICE_AFTER
+    if not groups and _is_of_ids(signs, time):
+        what, advice = (
+            f"{listed(names)} {'was' if len(names) == 1 else 'were'} given no producer id {times}",
+            _ADVICE_IDS,
+        )
     after = ""
     if outage is not None:
         after = (
@@ -140,8 +157,21 @@ def _missing(signs: Signs, time: Uncoordinated, outage: Outage | None) -> Incide
         ended=None if still else until,
         headline=f"{what}{after}: {told} {counted(time.count, 'time')} to {listed(names)}",
         evidence=_told_to(time),
-        advice=_ADVICE_WRITES if time.is_there else _ADVICE,
+        advice=advice,
         cost_ms=lasted * len(names),
         effects=(Effect("clients", f"{counted(len(names), 'client')} did no work in it", len(names), lasted),),
         findings=signs.explained(_EXPLAINED, since, until, groups=groups, clients=names),
     )
+
+
+def _is_of_ids(signs: Signs, time: Uncoordinated) -> bool:
+    """Whether clients asked for producer ids alone, without a transactional id: no coordinator is needed for that.
+
+    A broker that has none left answers COORDINATOR_LOAD_IN_PROGRESS until the controller gives it more.
+    """
+    if any(row["api"] != "InitProducerId" for row in time.rows):
+        return False
+    where = among("client_id", time.names) & (pc.field("api") == "InitProducerId")
+    where &= pc.field("error").isin(sorted({row["error"] for row in time.rows}))
+    asked = [row["request"] for row in signs.rows("exchanges", ("request",), where)]
+    return bool(asked) and all(body_of(request).get("transactionalId", "") is None for request in asked)

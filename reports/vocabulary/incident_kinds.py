@@ -75,8 +75,8 @@ INCIDENT_KINDS: dict[IncidentKind, str] = {
     IncidentKind.BROKER_REFUSED: "a broker may not join its cluster: another one has its node id, or it is of another "
     "cluster",
     IncidentKind.STORAGE_FAILED: "a broker cannot use a log directory: its disk is full or broken",
-    IncidentKind.COORDINATOR_MISSING: "groups, or producers with transactions, have no coordinator: nobody can join, "
-    "commit or begin",
+    IncidentKind.COORDINATOR_MISSING: "groups, or producers with transactions, have no coordinator, or producers are "
+    "given no ids: nobody can join, commit or begin",
     IncidentKind.CLIENT_DIED: "a member's process ended without leaving its group",
     IncidentKind.CLIENT_RESTARTING: "a member ends in an orderly way and is started anew, again and again",
     IncidentKind.APPLICATION_STOPPED: "a Streams application ended altogether, as one of its instances had it end",

@@ -76,6 +76,29 @@ def test_it_lasts_as_long_as_nobody_is_served(
     assert sorted((seconds(one.started), seconds(one.ended)) for one in incidents) == times
 
 
+@pytest.mark.parametrize(
+    ("requests", "told"),
+    [
+        (['{"transactionalId": null}'], True),
+        (['{"transactionalId": null}', '{"transactionalId": "tx"}'], False),
+        (['{"transactionalId": "tx"}'], False),
+        (['{"transac'], False),
+        ([], False),
+    ],
+)
+def test_producers_without_transactions_need_ids_and_no_coordinator(requests: list[str], told: bool) -> None:
+    rows = [error("COORDINATOR_LOAD_IN_PROGRESS", "InitProducerId", 20, 45, 50, client_id="p1")]
+    asked = [
+        served(30, "InitProducerId", "COORDINATOR_LOAD_IN_PROGRESS", "p1") | {"number": number, "request": request}
+        for number, request in enumerate(requests)
+    ]
+    one = only(error_histogram=rows, exchanges=asked)
+    words = "p1 was given no producer id from " if told else "p1 found no coordinator from "
+    assert (one.headline.startswith(words), "AllocateProducerIds" in one.advice) == (True, told)
+    more = only(error_histogram=[*rows, away(21, 44, client_id="p1")], exchanges=asked)
+    assert more.headline.startswith("p1 found no coordinator from ")
+
+
 def test_without_a_group_it_is_about_clients() -> None:
     one = only(error_histogram=[away(20, 45, client_id="t1")])
     assert one.headline.startswith("t1 found no coordinator from ")
@@ -87,6 +110,7 @@ def test_behind_the_end_of_a_broker_it_is_no_incident_of_its_own() -> None:
     down, missing = found(error_histogram=[away(20, 45)], group_events=IN_SHOP, silences=[gone], cluster_events=BROKERS)
     assert (down.kind, missing.kind, missing.severity) == ("broker_down", "coordinator_missing", "warning")
     assert f", after broker 2 ({B2}) was gone: " in missing.headline
+    assert missing.advice.startswith("Another broker takes over if __consumer_offsets ")
 
 
 @pytest.mark.parametrize(
