@@ -15,6 +15,7 @@ from kafkascope.reports.columns.name_lists import listed, named
 from kafkascope.reports.columns.words import clock, duration
 from kafkascope.reports.incidents.costs import assigned, held_up, unread
 from kafkascope.reports.incidents.fates import (
+    ADVICE_REFUSED,
     Fate,
     Loss,
     cut_off_beside,
@@ -23,6 +24,7 @@ from kafkascope.reports.incidents.fates import (
     fates,
     is_of_streams,
     left_open,
+    refused_before,
 )
 from kafkascope.reports.incidents.incident import Incident, every, in_words
 from kafkascope.reports.incidents.members import losses, may_have_spoken, tries_on
@@ -327,6 +329,7 @@ def _awaited(signs: Signs, kind: IncidentKind, together: Sequence[Awaited]) -> I
         what, advice = fate_words(kind, names, closed=closed), fate_advice(signs, kind, groups, closed=closed)
     has_ended = settled and kind == IncidentKind.CLIENT_DIED  # that is seen
     when = f"at {clock(since)}" if has_ended else since_when(signs, since)
+    refused = refused_before(signs, names, since) if has_ended else ""
     is_cut_off = settled and kind == IncidentKind.CLIENT_UNREACHABLE
     beside = cut_off_beside(signs, hosts if is_cut_off else [], names, since)
     cost_ms = sum((effect.count or 0) * (effect.duration_ms or 0) for effect in effects)
@@ -344,9 +347,9 @@ def _awaited(signs: Signs, kind: IncidentKind, together: Sequence[Awaited]) -> I
         ),
         started=since,
         ended=None,
-        headline=f"{listed(names)} ({listed(hosts)}) {what} {when}, {after}" + in_words(effects),
+        headline=f"{listed(names)} ({listed(hosts)}) {what} {when}{refused}, {after}" + in_words(effects),
         evidence=tuple(dict.fromkeys(seen for one in together for seen in one.fate.evidence)),
-        advice=f"{before} {advice}".lstrip(),
+        advice=ADVICE_REFUSED if refused else f"{before} {advice}".lstrip(),
         cost_ms=cost_ms,
         effects=tuple(effects),
         findings=signs.explained(_FINDINGS, since, signs.end, groups=groups, clients=[*names, *beside.names]),

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 import pyarrow.compute as pc
 
 from kafkascope.decoders import apis
+from kafkascope.decoders.errors import Error
 from kafkascope.reports.columns.arrow import among, moment
 from kafkascope.reports.columns.name_lists import listed
 from kafkascope.reports.columns.tenths import TENTH_NS
@@ -319,6 +320,20 @@ def fate_advice(signs: Signs, kind: IncidentKind, groups: Collection[str], *, cl
     return f"{_ADVICE_STREAMS} {advice}" if of_streams else advice
 
 
+def refused_before(signs: Signs, names: Collection[str], at: int) -> str:
+    """How members that ended at a time had been refused by their group shortly before; empty if they were not."""
+    near = int(threshold("outage_after") * SECOND_NS)
+    refused = {
+        row["api"]
+        for row in signs.errors
+        if row["error"] == Error.GROUP_AUTHORIZATION_FAILED
+        and row["client_id"] in names
+        and row["first"] <= at + SECOND_NS
+        and at - near <= row["last"]
+    }
+    return f", after {Error.GROUP_AUTHORIZATION_FAILED} for {listed(refused)}" if refused else ""
+
+
 @dataclass(frozen=True, slots=True)
 class Busy:
     """That members who say nothing may be at work: why, what to do about that, and at what."""
@@ -389,6 +404,11 @@ _ADVICE_CLOSED = (
     "back may leave (CloseOptions.leaveGroup, KIP-812); a static member is taken out by "
     "removeMembersFromConsumerGroup of the admin client."
 )
+ADVICE_REFUSED = (
+    "Give its principal Read on the group back: clients end where they may not reach their group, and may not leave it "
+    "either, so that it waits for their session."
+)
+"""What to do about members that ended as their group refused them."""
 _OF_UNKNOWN = Busy(
     Weighed(
         "its library is not known: one that sends heartbeats between records alone (kafkajs), or whose thread the "

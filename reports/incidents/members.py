@@ -15,6 +15,7 @@ from kafkascope.reports.columns.words import clock, duration
 from kafkascope.reports.incidents.costs import assigned, members_before, of_rebalances
 from kafkascope.reports.incidents.credentials import failures
 from kafkascope.reports.incidents.fates import (
+    ADVICE_REFUSED,
     OPEN,
     SESSION_OF_GROUP,
     Fate,
@@ -27,6 +28,7 @@ from kafkascope.reports.incidents.fates import (
     in_assignor,
     left_open,
     may_be_busy,
+    refused_before,
     whereabouts,
 )
 from kafkascope.reports.incidents.incident import Incident, Weighed, every
@@ -445,6 +447,8 @@ def _lost(signs: Signs, run: _Run) -> Incident:
     if unheard and course.at_once:
         what, when = f"had {OPEN.replace('fell', 'fallen')}", f"by {clock(min(times))}"
     advice = advice if closed else course.advice or advice
+    if fate.settled and fate.kind == IncidentKind.CLIENT_DIED and (refused := refused_before(signs, names, min(times))):
+        when, advice = when + refused, ADVICE_REFUSED
     evidence = fate.evidence if len(hosts) <= 1 else tuple(seen for _, one in run for seen in one.evidence)
     evidence += tuple(seen for place in course.places for seen in place.evidence)
     sure = _how_sure(signs, run, fate)

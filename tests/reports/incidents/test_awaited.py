@@ -235,6 +235,10 @@ def test_one_that_was_closed_and_did_not_leave_is_told_so() -> None:
     (one,) = found(**given)
     assert one.headline.startswith(f"c2 ({H2}) was closed without leaving at ")
     assert one.advice.startswith("Nothing, if it was stopped on purpose")
+    refused = error("GROUP_AUTHORIZATION_FAILED", "Heartbeat", LAST - 5, LAST, 2, client_id="c2")
+    (one,) = found(**given, error_histogram=[refused])
+    assert ", after GROUP_AUTHORIZATION_FAILED for Heartbeat, and " in one.headline
+    assert one.advice.startswith("Give its principal Read on the group back")
 
 
 @pytest.mark.parametrize(("lost", "closed", "told"), [(0, True, True), (95, True, False), (95, False, True)])

@@ -72,6 +72,28 @@ def test_a_process_that_ends_has_its_connections_closed_by_its_kernel(
         assert one.evidence[-1].packet == 1
 
 
+def refused(first: float, last: float, name: str = "GROUP_AUTHORIZATION_FAILED", client_id: str = "c1") -> Row:
+    return error(name, "Heartbeat", first, last, 2, client_id=client_id)
+
+
+@pytest.mark.parametrize(
+    ("before", "told"),
+    [
+        (refused(20, 29), True),
+        (refused(31, 35), True),
+        (refused(31.1, 35), False),  # it had ended
+        (refused(1, 14), False),  # it went on
+        (refused(20, 29, client_id="c2"), False),
+        (refused(20, 29, "TOPIC_AUTHORIZATION_FAILED"), False),  # it may leave
+    ],
+)
+def test_one_that_ends_as_its_group_refuses_it_may_not_leave(before: Row, told: bool) -> None:
+    gone = connection(1, opened=1, closed=30, how_closed="fin")
+    (one,) = lost(connections=[gone], error_histogram=[before])
+    words = f" at {clock(at(30))}, after GROUP_AUTHORIZATION_FAILED for Heartbeat, and was taken out of group shop"
+    assert (words in one.headline, "Read on the group" in one.advice) == (told, told)
+
+
 @pytest.mark.parametrize("protocol", ["consumer", "share", "streams"])
 def test_how_long_sessions_are_is_told_by_the_group_where_members_do_not_tell_it(protocol: str) -> None:
     gone = connection(1, opened=1, closed=30, how_closed="fin")
