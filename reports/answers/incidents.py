@@ -12,6 +12,7 @@ from pyarrow import dataset as ds
 from kafkascope.reports.columns.arrow import numbered
 from kafkascope.reports.columns.order import ordered
 from kafkascope.reports.columns.remarks import was_filtered
+from kafkascope.reports.columns.shown import shown_text
 from kafkascope.reports.columns.text import counted
 from kafkascope.reports.incidents.incident import Incident, incident_of
 from kafkascope.reports.vocabulary.finding_kinds import Severity
@@ -77,7 +78,7 @@ def nothing_wrong(summary: Mapping[str, Any], findings: Sequence[str] = ()) -> s
     but = ""
     if findings:
         more = f", and {counted(len(findings) - 1, 'finding')} more" if findings[1:] else ""
-        wrong, but = "no trouble is seen", f", but: {findings[0]}{more}"
+        wrong, but = "no trouble is seen", f", but: {shown_text(findings[0])}{more}"
     looked = (
         f"{wrong} in this capture: {counted(exchanges, 'exchange')} on {counted(kafka, 'connection')} show "
         f"none of the {len(INCIDENT_KINDS.keys() - PLANNED)} kinds of trouble that are looked for{but}"

@@ -23,6 +23,7 @@ from kafkascope.reports.show import summary_terminal as terminal
 from kafkascope.reports.show.answers_terminal import show
 from kafkascope.reports.show.page.data import page_data
 from kafkascope.reports.show.page.page import page
+from tests.kafkascope import hostile_captures
 from tests.kafkascope.conftest import Command
 from tests.kafkascope.hostile_captures import LONGEST, Names, capture
 
@@ -98,6 +99,20 @@ def test_no_text_for_people_holds_what_steers_or_hides(files: dict[Names, str]) 
     for name, text in shown:
         assert not HIDDEN.search(text), name
         assert len(text) > 50, name
+
+
+def test_what_is_said_of_a_capture_without_incidents_steers_nothing(command: Command, tmp_path: Path) -> None:
+    """The gravest finding of such a capture is named there."""
+    file = _written(tmp_path / "1.pcap", Names.steering(client_id=f"client\nforged{hostile_captures.STEERING}"))
+    told = answered(read(file)).nothing_wrong
+    assert "but: client" in told
+    assert not HIDDEN.search(told)
+    assert "\n" not in told
+    done = command("sniff", "-r", file, "--incidents")
+    assert done.stderr.count("\n") == 1
+    done = command("kafkascope", "analyze", file, "-o", str(tmp_path / "out"), "--in-process")
+    assert "but: client" in done.stdout
+    assert not HIDDEN.search(done.stdout)
 
 
 @pytest.mark.parametrize("names", [LONG, SPACED])
