@@ -173,6 +173,16 @@ class Capture(Answering):
         """What happened to clusters: brokers, leaders, in-sync replicas, controllers, coordinators; who moved when."""
         return self.frame("cluster_events")
 
+    @property
+    def rereads(self) -> Answer:
+        """Records that travelled to a group more than once."""
+        return self.frame("rereads")
+
+    @property
+    def forgotten_commits(self) -> Answer:
+        """Offsets that a coordinator did not have though the group had committed them."""
+        return self.frame("forgotten_commits")
+
     def exchange(self, n: int) -> DecodedExchange:
         """The exchange in row n of ``cap.exchanges``, with its bodies; IndexError if there is none."""
         rows = ordered("exchanges", self.arrow("exchanges"))
