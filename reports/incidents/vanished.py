@@ -150,8 +150,11 @@ class _Said:
         spans = {(connection, at): bits for connection, at, bits in self._bits[target][source]}
         for connection, at, bits in self._bits[source][target]:
             unacked = self._unacked.get((connection, source, at), sys.maxsize)
-            answers = spans.get((connection, at), 0)
-            if connection != beside and answers and at <= until and since < at + SPAN_NS:
+            if connection == beside or at > until or since >= at + SPAN_NS:
+                continue
+            # Not what it said later: it may have been cut off until then, and acknowledged all of it at last.
+            answers = spans.get((connection, at), 0) & ((1 << ((until - at) // TENTH_NS + 1)) - 1)
+            if answers:
                 last = min(until, unacked - TENTH_NS, at + answers.bit_length() * TENTH_NS)
                 yield from (time for time in _tenths(at, bits) if since < time <= last)
 

@@ -253,6 +253,14 @@ def test_others_work_only_where_what_is_sent_is_acknowledged(others: list[Row]) 
     assert one.kind == "path_blocked"
 
 
+@pytest.mark.parametrize(("later", "kind"), [(15.4, "connection_dropped"), (18.0, "path_blocked")])
+def test_what_is_acknowledged_once_a_host_is_back_shows_nothing_of_the_time_before(later: float, kind: str) -> None:
+    """Within ten seconds the broker hears all again, and says something then."""
+    heard = [asks(2, 15.2), answers(2, later, client=H1)]
+    (one,) = of([*HEALTH, *heard], [MINE, connection(2, opened=2, connect="established")])
+    assert one.kind == kind
+
+
 def test_a_new_connection_works_as_soon_as_the_broker_says_something() -> None:
     stuck_again = [asks(2, 15.2, unacked_since=15.2), answers(2, 15.3, client=H1)]
     (one,) = of([*HEALTH, *stuck_again], [MINE, NEW[0]])
