@@ -100,6 +100,12 @@ class Outage:
         unheard = silence["asked"] > 0 and silence["acknowledged"] == 0
         return not self.gone and silence["duration_ms"] >= enough and unheard
 
+    @property
+    def lasted_ms(self) -> float:
+        """Milliseconds from its begin to its end, or that of the capture."""
+        end = self.silence["since"] + self.silence["duration_ms"] * MILLISECOND_NS
+        return float(end - self.started) / MILLISECOND_NS
+
     def troubles(self, since: int, until: int) -> bool:
         """Whether it began or ended within a time, or shortly before: clients look for other brokers then."""
         after = int(threshold("outage_after") * SECOND_NS)
@@ -211,7 +217,12 @@ def _outage(signs: Signs, silence: Row) -> Outage | None:
     if not gone and (silence["ended"] > silence["kept"] or not silence["waiting"] or left):
         return None  # connections that are closed because nobody needs them any more, or nothing tells how
     orderly = _announced(signs, silence) if gone else []
-    return _with_return(signs, Outage(silence, silence["since"], silence["until"], gone, orderly))
+    one = Outage(silence, silence["since"], silence["until"], gone, orderly)
+    overdue = silence["overdue_ms"]
+    if one.stands_still and overdue is not None:  # a broker of which nothing is due yet may be silent
+        late = silence["duration_ms"] - overdue
+        one = replace(one, started=one.started + round(late * MILLISECOND_NS))
+    return _with_return(signs, one)
 
 
 def _outlived(signs: Signs, silence: Row) -> bool:
@@ -385,8 +396,7 @@ def _seen_waiting(signs: Signs, stall: Outage) -> float:
     """
     ended = signs.end if stall.ended is None else stall.ended
     dark = None if stall.silence["asked"] else first_in(signs, stall.started, ended)
-    lasted: float = stall.silence["duration_ms"]
-    return lasted if dark is None else (dark.since - stall.started) / MILLISECOND_NS
+    return stall.lasted_ms if dark is None else (dark.since - stall.started) / MILLISECOND_NS
 
 
 def _asks_on(signs: Signs, stall: Outage) -> bool:

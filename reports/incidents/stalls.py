@@ -64,9 +64,9 @@ def at_once(
 
     def is_one(run: Sequence[Outage], one: Outage) -> bool:
         ends = [each.ended or signs.end for each in (run[0], one)]
-        return one.started - run[0].started <= _AT_ONCE_NS and abs(ends[1] - ends[0]) <= _AT_ONCE_NS
+        return one.silence["since"] - run[0].silence["since"] <= _AT_ONCE_NS and abs(ends[1] - ends[0]) <= _AT_ONCE_NS
 
-    for run in in_runs(sorted(quiet, key=lambda one: (one.started, one.host)), is_one):
+    for run in in_runs(sorted(quiet, key=lambda one: (one.silence["since"], one.host)), is_one):
         if len({one.address for one in run}) > 1:
             yield run
 
@@ -80,8 +80,8 @@ def _is_part(stall: Outage, time: SlowTime) -> bool:
 
 def _stalled(signs: Signs, run: Sequence[Outage]) -> Incident:
     """Stalls of one broker, one soon after the other."""
-    worst = max(run, key=lambda one: (one.silence["duration_ms"], -one.started))
-    lasted = worst.silence["duration_ms"]
+    worst = max(run, key=lambda one: (one.lasted_ms, -one.started))
+    lasted = worst.lasted_ms
     acknowledged = any(one.silence["acknowledged"] for one in run)
     unheard = any(one.silence["asked"] for one in run) and all(one.silence["acknowledged"] == 0 for one in run)
     quiet = _all_quiet(signs, worst)
@@ -119,7 +119,7 @@ def _stalled(signs: Signs, run: Sequence[Outage]) -> Incident:
 def stalled_together(signs: Signs, run: Sequence[Outage]) -> Incident:
     """One incident for several brokers: of what they run on, or of where the capture was made."""
     told = [_stalled(signs, [one]) for one in run]
-    lasted = max(one.silence["duration_ms"] for one in run)
+    lasted = max(one.lasted_ms for one in run)
     waiting = sum(one.silence["waiting"] for one in run)
     clients = {name for one in run for name in one.silence["waiting_clients"] or ()}
     others = [effect for one in told for effect in one.effects if effect.what != "requests"]
@@ -170,7 +170,7 @@ def _stall_beside(signs: Signs, stall: Outage) -> bool:
     return any(
         row["waiting"]
         and address_alone(row["host"]) != stall.address
-        and abs(row["since"] - stall.started) <= _AT_ONCE_NS
+        and abs(row["since"] - stall.silence["since"]) <= _AT_ONCE_NS
         and abs((row["until"] or signs.end) - ended) <= _AT_ONCE_NS
         for row in signs.silences
     )

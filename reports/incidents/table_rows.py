@@ -84,7 +84,7 @@ def between(rows: Sequence[Row], since: int, until: int, name: str = "at") -> Se
 
 def silence_row(host: str, since: int, until: int) -> Row:
     """A row of ``silences``, of one of which nothing else is known: rules find some that the table does not have."""
-    unknown = ("first_packet", "first_failed", "failed_packet", "back_connection", "back_by")
+    unknown = ("overdue_ms", "first_packet", "first_failed", "failed_packet", "back_connection", "back_by")
     return (
         dict.fromkeys(SILENCES.names, 0)
         | dict.fromkeys(unknown)

@@ -233,6 +233,7 @@ def silences(rows: pa.Table) -> list[Row]:
         first_failed = min(((row["at"], row["packet"]) for row in failed), default=(None, None))
         packets = [row["packet"] for row in [*waiting, *failed] if row["packet"] is not None]
         clients = sorted({row["client_id"] for row in waiting if row["client_id"]})
+        first_due = max(min((row["at"] for row in waiting), default=until), since)
         found.append(
             {
                 "host": rows["host"][0].as_py(),
@@ -243,6 +244,7 @@ def silences(rows: pa.Table) -> list[Row]:
                 "waiting_replicas": sum(row["how"] == "replicas" for row in waiting),
                 "waiting_connections": len({row["connection"] for row in waiting}),
                 "waiting_clients": clients[:_CLIENTS_NAMED],
+                "overdue_ms": (until - first_due) / MILLISECOND_NS if waiting else None,
                 "asked": len(asked),
                 "acknowledged": len(quiet) if shows_acknowledgements else None,
                 "ended": len(ended),

@@ -7,7 +7,7 @@ from typing import TypeVar
 
 import pyarrow as pa
 
-SCHEMA_VERSION = 11
+SCHEMA_VERSION = 12
 """Of the tables that users see, and of summary.json: one more with each change of a column (docs: Stability)."""
 
 TIME = pa.timestamp("ns", tz="UTC")
@@ -595,6 +595,12 @@ SILENCES = described(
         ),
         ("waiting_connections", pa.int64(), "connections of these requests"),
         ("waiting_clients", pa.list_(pa.string()), "client ids of these requests"),
+        (
+            "overdue_ms",
+            pa.float64(),
+            "milliseconds from when the first of these requests was due to its end: what may wait for data is due "
+            "when that time is over; null: none waited",
+        ),
         (
             "asked",
             pa.int64(),

@@ -90,7 +90,8 @@ def health(number: int, sender: str, sent: Sequence[float], data: Sequence[float
 def silence(host: str, since: float, until: float | None, **given: Any) -> Row:
     """A row of ``silences``."""
     end = LASTS if until is None else until
-    known = {"waiting_clients": [], "duration_ms": (end - since) * 1000} | given
+    lasted = (end - since) * 1000
+    known = {"waiting_clients": [], "duration_ms": lasted, "overdue_ms": lasted} | given
     return _row("silences", ("since", "until", "first_failed"), host=host, since=since, until=until, **known)
 
 

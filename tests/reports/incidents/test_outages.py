@@ -361,6 +361,17 @@ def test_what_is_not_acknowledged_is_sent_again(again: float, is_told: bool) -> 
     assert bool(told(unheard, tcp_health=heard(9.9, again, 30))) == is_told
 
 
+@pytest.mark.parametrize(("overdue", "times", "severity"), [(999, 1, None), (1000, 1, "warning"), (300, 3, "info")])
+def test_one_of_which_nothing_is_due_yet_may_be_silent(overdue: float, times: int, severity: str | None) -> None:
+    """A broker that is asked for nothing but data that may come waits for that, and on a busy machine a bit longer."""
+    late = [silence(B1, 10 * n, 10 * n + 2.2, **HELD | {"overdue_ms": overdue}) for n in range(1, times + 1)]
+    incidents = told(*late)
+    assert [one.severity for one in incidents] == ([] if severity is None else [severity])
+    for one in incidents:
+        assert seconds(one.started) == pytest.approx(12.2 - overdue / 1000)
+        assert one.effects[0].duration_ms == pytest.approx(overdue)
+
+
 def test_nobody_waits_for_one_that_is_silent() -> None:
     assert told(silence(B1, 10, 15, **HELD | {"waiting": 0})) == []
 

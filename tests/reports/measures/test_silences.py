@@ -82,6 +82,11 @@ def test_a_request_that_waits_while_nothing_comes_makes_a_silence() -> None:
     assert (one["first_packet"], one["waiting_replicas"], one["timeouts"]) == (5, 0, 0)
 
 
+@pytest.mark.parametrize(("due", "overdue"), [(0, 2700), (0.5, 2500), (2.6, 400)])
+def test_for_how_long_of_it_something_was_due(due: float, overdue: float) -> None:
+    assert only([asked(5, due, 3), asked(6, 2.65, 3)])["overdue_ms"] == overdue
+
+
 def test_without_a_request_it_is_rest() -> None:
     assert silences() == []
     assert silences([asked(5, 0.1, 0.2), asked(6, 3, 3.1)]) == []
