@@ -23,6 +23,7 @@ from kafkascope.reports.incidents.outages import (
     FOLLOWS_NS,
     Outage,
     outages,
+    turned_away,
     waited_for_until,
 )
 from kafkascope.reports.incidents.runs import in_runs
@@ -133,7 +134,7 @@ def _is_of_outages(signs: Signs, time: SlowTime, of_host: Sequence[Outage]) -> b
 def _gone(signs: Signs, outage: Outage) -> Incident:
     silence, host = outage.silence, outage.host
     planned, still = bool(outage.orderly), outage.ended is None
-    cost, evidence = cost_of(signs, outage), [*_seen_to_go(outage)]
+    cost, evidence = cost_of(signs, outage), [*_seen_to_go(signs, outage)]
     effects = cost.effects
     if outage.taken is not None:
         evidence += addresses.evidence(outage.taken)
@@ -172,6 +173,7 @@ def _course(signs: Signs, outage: Outage) -> str:
     elif outage.is_cut_off:
         what = f"could not be reached from {at} on"
     asked = signs.once(_asked_last).get(outage.host, outage.started)
+    asked = max([asked, *(row["closed"] for row in turned_away(signs, outage.silence))])
     back = "has not come back"
     if signs.end - asked > threshold("awaited") * SECOND_NS and outage.taken is None and not outage.by_its_own:
         tried = "is seen to have tried" if touches(signs, asked, signs.end) else "tried"
@@ -221,7 +223,7 @@ def _asked_last(signs: Signs) -> dict[str, int]:
     return found
 
 
-def _seen_to_go(outage: Outage) -> Iterator[Weighed]:
+def _seen_to_go(signs: Signs, outage: Outage) -> Iterator[Weighed]:
     """What shows that a broker went away, why, and that it is back."""
     silence = outage.silence
     if outage.before:
@@ -244,6 +246,9 @@ def _seen_to_go(outage: Outage) -> Iterator[Weighed]:
     if silence["refused"]:
         text = f"{counted(silence['refused'], 'connect')} to it refused: its host is there, and nobody listens"
         yield Weighed(text, silence["failed_packet"], silence["first_failed"], 0.9)
+    if outage.gone and (taken := turned_away(signs, silence)):
+        text = f"{counted(len(taken), 'connection')} to it taken, and closed at once without a word: a proxy, it seems"
+        yield Weighed(text, taken[0]["connection"], taken[0]["opened"], 0.8)
     if outage.is_cut_off:
         text = (
             f"what it was sent in {counted(silence['asked'], 'tenth')} of a second was not acknowledged: its host "
@@ -277,7 +282,9 @@ def _advice(signs: Signs, outage: Outage, out_of_reach: bool) -> str:
             "controllers one may be away, of five two: without a majority no leader moves, no topic changes and no "
             "broker starts."
         )
+    taken = "Something takes connections in its place, as a proxy or a load balancer does: see what is behind it. "
     return (
+        f"{taken if turned_away(signs, outage.silence) else ''}"
         "Look at the broker's log and the host's (out of memory, kill, disk) for that moment. To ride it out: "
         "replication.factor 3 with min.insync.replicas 2, and clients that have all brokers in bootstrap.servers."
     )

@@ -200,7 +200,7 @@ def _was_missed(signs: Signs, stall: Row) -> bool:
 
 def _outage(signs: Signs, silence: Row) -> Outage | None:
     """What a silence was; None if nobody knows of anything that was wrong."""
-    failed = silence["refused"] + silence["unanswered"]
+    failed = silence["refused"] + silence["unanswered"] + len(turned_away(signs, silence))
     # Requests that are not answered even when it is back: the capture lacks how their connections ended.
     is_anew = silence["until"] is not None and silence["back_by"] in ("opened", "as_client")
     left = silence["waiting"] and (silence["refused"] or is_anew) and not (silence["ended"] or silence["kept"])
@@ -223,6 +223,27 @@ def _outage(signs: Signs, silence: Row) -> Outage | None:
         late = silence["duration_ms"] - overdue
         one = replace(one, started=one.started + round(late * MILLISECOND_NS))
     return _with_return(signs, one)
+
+
+def turned_away(signs: Signs, silence: Row) -> list[Row]:
+    """Connections that something took in the place of a broker, and closed at once, as a proxy with nothing behind it.
+
+    Only if its side had ended one on which it spoke before: who closes each new one may just not like its client.
+    """
+    if silence["turned_away"] < threshold("turned_away"):
+        return []
+    until = signs.end if silence["until"] is None else silence["until"]
+    where = (pc.field("broker") == address_alone(silence["host"])) & (pc.field("closed_by") == "broker")
+    where &= (pc.field("closed") >= moment(silence["since"] - 2 * TENTH_NS)) & (pc.field("closed") <= moment(until))
+    rows = [
+        row
+        for row in signs.connections(where)
+        if signs.where(address(row["broker"], row["broker_port"])) == silence["host"]
+    ]
+    before = [row for row in rows if (row["opened"] or 0) < silence["since"]]
+    spoken = signs.served({address(row["broker"], row["broker_port"]) for row in before})
+    numbers = {row["connection"] for of_place in spoken.values() for row in of_place}
+    return [row for row in rows if row not in before] if any(row["connection"] in numbers for row in before) else []
 
 
 def _outlived(signs: Signs, silence: Row) -> bool:

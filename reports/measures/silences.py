@@ -9,7 +9,7 @@ let the broker wait for data begins when the first of them was due.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import accumulate
 from typing import Any
 
@@ -41,7 +41,7 @@ _OF_GROUPS = (
 )
 _ALL = -1  # acks of a write that waits for replicas on other brokers
 _KINDS = ("sent", "sent_as_client", "received", "asked", "answered", "throttled", "connection")
-_OF_CONNECTIONS = ["connection", "at", "until", "how", "port", "client", "packet", "kafka"]
+_OF_CONNECTIONS = ["connection", "at", "until", "how", "port", "client", "packet", "kafka", "closed_by"]
 _OF_REQUESTS = ["connection", "at", "until", "how", "port", "client_id", "packet"]
 _ROWS_AT_ONCE = 16_384  # with a hundred tenths each, of which there are many fewer in a capture
 Row = dict[str, Any]
@@ -94,6 +94,7 @@ def of_connections(connections: pa.Table) -> pa.Table:
         packet=connections["connection"],
         how=pc.if_else(pc.fill_null(failed, False), connections["connect"], by),
         kafka=pc.equal(connections["protocol"], "kafka"),
+        closed_by=connections["closed_by"],
     )
 
 
@@ -209,7 +210,9 @@ def silences(rows: pa.Table) -> list[Row]:
         inside = _between(opened, "at", since, until)
         # Where it never spoke there may be no listener: such connects fail however well it is.
         failed = [row for row in inside if row["how"] in ("refused", "unanswered") and row["port"] in ports]
+        turned_away = {row["connection"] for row in inside if _is_turned_away(row, until, ports)}
         ended = _between(kafka_closed, "until", since - 2 * TENTH_NS, until)
+        ended = [row for row in ended if row["connection"] not in turned_away]
         if not waiting and not failed and not ended:
             continue
         if waiting and not failed and not ended and all(row["how"] == "data" for row in waiting):
@@ -252,6 +255,7 @@ def silences(rows: pa.Table) -> list[Row]:
                 "reset": sum(row["how"] == "rst" for row in ended),
                 "refused": sum(row["how"] == "refused" for row in failed),
                 "unanswered": sum(row["how"] == "unanswered" for row in failed),
+                "turned_away": len(turned_away),
                 "opened": len(_between(kafka_opened, "at", until - SECOND_NS, until + SECOND_NS)),
                 "kept": int(kept.sum()),
                 "timeouts": int(timeouts[near].sum()),
@@ -263,6 +267,12 @@ def silences(rows: pa.Table) -> list[Row]:
             }
         )
     return found
+
+
+def _is_turned_away(row: Row, until: int, ports: Collection[int]) -> bool:
+    """Whether a connection that was opened in a silence was closed in it by the broker's side, without a word."""
+    is_closed = row["how"] in ("fin", "rst") and row["closed_by"] == "broker" and row["until"] is not None
+    return bool(is_closed and row["until"] <= until and row["port"] in ports)
 
 
 def _ended_as_client(

@@ -7,7 +7,7 @@ from typing import TypeVar
 
 import pyarrow as pa
 
-SCHEMA_VERSION = 12
+SCHEMA_VERSION = 13
 """Of the tables that users see, and of summary.json: one more with each change of a column (docs: Stability)."""
 
 TIME = pa.timestamp("ns", tz="UTC")
@@ -617,6 +617,11 @@ SILENCES = described(
         ("reset", pa.int64(), "... by RST"),
         ("refused", pa.int64(), "connects that it refused"),
         ("unanswered", pa.int64(), "connects that nobody answered"),
+        (
+            "turned_away",
+            pa.int64(),
+            "connections that were opened with it in it, and that its side closed without a word",
+        ),
         ("opened", pa.int64(), "connections that were opened with it in it or in the second after"),
         ("kept", pa.int64(), "connections on which it sent data before it and after it"),
         ("timeouts", pa.int64(), "packets that it had to send again after a timeout, in the ten seconds around it"),
@@ -992,6 +997,7 @@ ACTIVITY = pa.schema(
         ("timeouts", pa.int64()),  # sent, received: packets that were sent again after a timeout
         ("acknowledgements", pa.int64()),  # sent, sent_as_client: packets that do nothing else
         ("kafka", pa.bool_()),  # connection: whether Kafka was spoken
+        ("closed_by", pa.string()),  # connection: client, broker
         ("packets_in", pa.binary()),  # tenths of a second of the span, as in tcp_health
         ("payload_in", pa.binary()),
     ]

@@ -372,6 +372,30 @@ def test_one_of_which_nothing_is_due_yet_may_be_silent(overdue: float, times: in
         assert one.effects[0].duration_ms == pytest.approx(overdue)
 
 
+@pytest.mark.parametrize(
+    ("count", "before", "is_told"),
+    [
+        (3, {}, True),
+        (2, {}, False),
+        (3, {"closed_by": "client"}, False),  # its client went, and it may just not like the next one
+        (3, {"exchanges": 2}, False),  # nor may it have liked that one
+        (3, {"closed": None, "closed_by": None}, False),
+    ],
+)
+def test_where_a_proxy_takes_connections_and_closes_them_its_broker_is_gone(
+    count: int, before: Row, is_told: bool
+) -> None:
+    closed: Row = {"how_closed": "fin", "closed_by": "broker", "broker": B1}
+    spoke = connection(1, **closed | {"opened": 1, "closed": 10, "exchanges": 9} | before)
+    taken = [connection(n, **closed, opened=10 + n, closed=10.1 + n, exchanges=0) for n in range(2, 2 + count)]
+    gone = silence(B1, 10, None, ended=1, ended_clients=1, turned_away=count)
+    incidents = told(gone, connections=[spoke, *taken], cluster_events=BROKERS)
+    assert [one.kind for one in incidents] == ["broker_down"] * is_told
+    for one in incidents:
+        assert "3 connections to it taken, and closed at once without a word" in one.evidence[1].text
+        assert one.advice.startswith("Something takes connections in its place")
+
+
 def test_nobody_waits_for_one_that_is_silent() -> None:
     assert told(silence(B1, 10, 15, **HELD | {"waiting": 0})) == []
 

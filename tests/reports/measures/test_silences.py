@@ -87,6 +87,24 @@ def test_for_how_long_of_it_something_was_due(due: float, overdue: float) -> Non
     assert only([asked(5, due, 3), asked(6, 2.65, 3)])["overdue_ms"] == overdue
 
 
+@pytest.mark.parametrize(
+    ("given", "count"),
+    [
+        ({}, 1),
+        ({"how_closed": "rst"}, 1),
+        ({"closed_by": "client"}, 0),
+        ({"opened": 0.2}, 0),  # it was there before
+        ({"closed": 3.2}, 0),
+        ({"broker_port": 9999}, 0),  # of a port at which it never said anything
+    ],
+)
+def test_connections_that_its_side_takes_and_closes_in_it(given: Row, count: int) -> None:
+    taken: Row = {"opened": 1.0, "closed": 1.1, "how_closed": "fin", "closed_by": "broker"}
+    one = only([asked(5, 0.5, 3)], connections=[connection(1), connection(5, **taken | given)])
+    assert one["turned_away"] == count
+    assert count == 0 or one["ended"] == 0
+
+
 def test_without_a_request_it_is_rest() -> None:
     assert silences() == []
     assert silences([asked(5, 0.1, 0.2), asked(6, 3, 3.1)]) == []
