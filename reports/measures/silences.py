@@ -2,8 +2,7 @@
 
 What a broker sent is known by tenths of a second (``tcp_health``). A request is due when the time is over for which it
 lets the broker wait, and the requests before it on its connection were answered, or are overdue themselves; JoinGroup
-and SyncGroup may wait for others as long as they like, and are never due. A silence in which all who wait had
-let the broker wait for data begins when the first of them was due.
+and SyncGroup may wait for others as long as they like, and are never due.
 """
 
 from __future__ import annotations
@@ -145,8 +144,7 @@ def _asked(
     api = _numbers(exchanges["api_key"])
     allowed = np.zeros(len(asked), np.int64)
     replicas = np.isin(api, _OF_GROUPS)
-    data = np.isin(api, _WAITING)
-    known = ~data
+    known = ~np.isin(api, _WAITING)
     if terms is not None:
         place = ExchangePlaces(exchanges).of(terms)
         waits = np.isin(api[place], _WAITING) & (place >= 0)
@@ -174,7 +172,7 @@ def _asked(
         connection=rows["connection"],
         packet=rows["request_packet"],
         client_id=rows["client_id"],
-        how=pa.array(np.select([replicas[chosen], data[chosen]], ["replicas", "data"], "broker")),
+        how=pa.array(np.where(replicas[chosen], "replicas", "broker")),
     )
 
 
@@ -215,9 +213,6 @@ def silences(rows: pa.Table) -> list[Row]:
         ended = [row for row in ended if row["connection"] not in turned_away]
         if not waiting and not failed and not ended:
             continue
-        if waiting and not failed and not ended and all(row["how"] == "data" for row in waiting):
-            begin = max(begin, min(row["at"] for row in waiting) // TENTH_NS)  # they let it wait until then
-            since = begin * TENTH_NS
         near = (sent_at + SPAN_NS > since) & (sent_at < until + TENTH_NS)
         kept = (first_spoke < begin) & (last_spoke >= over)
         quiet = alive[(alive > begin) & (alive < over - 1)]

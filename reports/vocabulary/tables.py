@@ -580,11 +580,7 @@ SILENCES = described(
     "When a broker said nothing on any connection though answers were due, or could not be connected to",
     [
         ("host", pa.string(), "address of the broker; with its port where several brokers are at one"),
-        (
-            "since",
-            TIME,
-            "end of the last tenth of a second in which it sent data, or when those that let it wait were due",
-        ),
+        ("since", TIME, "end of the last tenth of a second in which it sent data"),
         ("until", TIME, "begin of the first tenth of a second in which it sent data again; null: it never did"),
         ("duration_ms", pa.float64(), "milliseconds from since to until, or to the last packet of its connections"),
         ("waiting", pa.int64(), "requests that waited in it longer than they allowed"),
@@ -993,7 +989,7 @@ ACTIVITY = pa.schema(
         ("packet", pa.int64()),
         ("client", pa.string()),  # connection: address
         ("client_id", pa.string()),
-        ("how", pa.string()),  # connection: how it ended, or what became of the connect; asked: replicas, data, broker
+        ("how", pa.string()),  # connection: how it ended, or what became of the connect; asked: replicas, broker
         ("timeouts", pa.int64()),  # sent, received: packets that were sent again after a timeout
         ("acknowledgements", pa.int64()),  # sent, sent_as_client: packets that do nothing else
         ("kafka", pa.bool_()),  # connection: whether Kafka was spoken

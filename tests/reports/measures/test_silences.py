@@ -158,17 +158,6 @@ def test_requests_that_may_wait_are_due_when_their_time_is_over() -> None:
         assert silences([asked(5, 0.5, 3, api)]) == []
 
 
-def test_a_silence_in_which_all_let_the_broker_wait_begins_when_the_first_of_them_was_due() -> None:
-    """Two followers that wait for 2 s are answered half a second late: that is no broker that stood still for 2.5 s."""
-    fetches = [asked(5, 0.25, 3, apis.FETCH), asked(6, 0.2, 3, apis.FETCH) | {"connection": 2}]
-    terms = [{"connection": number, "number": 4 + number, "max_wait_ms": 2250} for number in (1, 2)]
-    one = only(fetches, terms=terms)
-    assert (times(one), one["duration_ms"], one["waiting"]) == ((2.4, 3.0), 600, 2)
-    assert times(only([*fetches, asked(7, 1, 3) | {"connection": 3}], terms=terms)) == (0.3, 3.0)
-    ended = [connection(1), connection(4, closed=1, how_closed="fin")]
-    assert times(only(fetches, connections=ended, terms=terms)) == (0.3, 3.0)
-
-
 MAY_WAIT = [{"connection": 1, "number": 4, "max_wait_ms": 2400}]  # up to 2.6 s, or until 3.0 s if it is asked later
 
 
