@@ -12,6 +12,7 @@ from kafkascope.decoders.errors import Error
 from kafkascope.reports.columns.text import client_name
 from kafkascope.reports.columns.words import clock
 from kafkascope.reports.groups.body import Json, body_of, number, rows, text
+from kafkascope.reports.incidents.incident import Weighed
 from kafkascope.reports.incidents.signs import Signs
 from kafkascope.reports.incidents.table_rows import Row
 from kafkascope.reports.vocabulary.incident_kinds import Role
@@ -52,6 +53,7 @@ _ALL_CLIENTS = "all clients"
 _TOPIC, _SET = 2, 0  # a type of resource, and what is done to a setting
 _SIZES = frozenset({"max.message.bytes"})
 _REPLICAS = frozenset({"min.insync.replicas"})
+_RETENTION = frozenset({"retention.ms", "retention.bytes"})
 _REFUSED_FOR = {
     Error.MESSAGE_TOO_LARGE: _SIZES,
     Error.RECORD_LIST_TOO_LARGE: _SIZES,
@@ -72,10 +74,10 @@ _REFUSED_FOR = {
 
 @dataclass(frozen=True, slots=True)
 class Alteration:
-    """A setting of a topic, or a quota, that somebody changed."""
+    """A setting of a topic, a quota, or credentials, that somebody changed."""
 
     setting: str
-    of: str  # the topic, or whom the quota is for
+    of: str  # the topic, or whom it is for
     value: str | None  # None: it was set to the default, or a part of it changed
     made: Row  # the request
 
@@ -85,6 +87,10 @@ class Alteration:
         what = f"changed {self.setting}" if self.value is None else f"set {self.setting}={self.value}"
         who = f"{client_name(self.made['client_id'])} ({self.made['host']})"
         return f"{who} had {what} of {self.of} at {clock(self.made['requested'])}"
+
+    def evidence(self, weight: float) -> Weighed:
+        """It, with its packet."""
+        return Weighed(self.words, self.made["request_packet"], self.made["requested"], weight)
 
 
 def settings_in(request: str | None) -> set[str]:
@@ -147,6 +153,29 @@ def quota_before(signs: Signs, client_ids: Iterable[str], since: int) -> Alterat
     """The quota of some client ids, or of all, that somebody set last, shortly before these were held back."""
     of_them = {_ALL_CLIENTS, *(f"client {name}" for name in client_ids)}
     return _last_before((one for one in signs.once(_quotas) if one.of in of_them), since)
+
+
+def retention_before(signs: Signs, topic: str, until: int) -> Alteration | None:
+    """How somebody changed last, before a time, how long a topic keeps its records, unless it is for ever.
+
+    Brokers look every some minutes for what is too old (log.retention.check.interval.ms), and readers come later.
+    """
+    found = (one for one in signs.once(_altered) if one.setting in _RETENTION and one.of == topic and one.value != "-1")
+    before = (one for one in found if one.made["requested"] <= until)
+    return max(before, key=lambda one: (one.made["requested"], one.setting), default=None)
+
+
+def credentials_before(signs: Signs, users: Iterable[str], since: int) -> Alteration | None:
+    """Whose credentials somebody altered last, shortly before they were refused."""
+    of_users = {*users}
+    found = (
+        Alteration("the credentials", text(one.get("name")), None, row)
+        for row in signs.once(changes_made)
+        if row["api"] == "AlterUserScramCredentials"
+        for key in ("upsertions", "deletions")
+        for one in rows(body_of(row["request"]).get(key))
+    )
+    return _last_before((one for one in found if one.of in of_users), since)
 
 
 def _last_before(found: Iterable[Alteration], since: int) -> Alteration | None:

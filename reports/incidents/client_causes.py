@@ -16,7 +16,7 @@ from kafkascope.reports.columns.text import client_name, counted
 from kafkascope.reports.columns.words import duration
 from kafkascope.reports.groups.body import body_of
 from kafkascope.reports.incidents import credentials, lag
-from kafkascope.reports.incidents.changes import changes_made, quota_before
+from kafkascope.reports.incidents.changes import changes_made, credentials_before, quota_before
 from kafkascope.reports.incidents.incident import EVIDENCE_SHOWN, Effect, Subject, Weighed
 from kafkascope.reports.incidents.signs import Signs
 from kafkascope.reports.measures.client_facts import NO_NAME
@@ -38,10 +38,13 @@ class Beside:
     findings: frozenset[str] = frozenset()
 
 
-def _credentials(signs: Signs, names: Sequence[str], hosts: Sequence[str], _since: int, _until: int) -> Beside:
-    """As whom clients authenticate, by what, and why that is in vain."""
-    words, advice = credentials.refused(signs, names, hosts)
-    return Beside(words, advice)
+def _credentials(signs: Signs, names: Sequence[str], hosts: Sequence[str], since: int, _until: int) -> Beside:
+    """As whom clients authenticate, by what, why that is in vain, and who altered their credentials before."""
+    words, advice, users = credentials.refused(signs, names, hosts)
+    altered = credentials_before(signs, users, since)
+    if altered is None:
+        return Beside(words, advice)
+    return Beside(f"{words}; {altered.words}", advice, evidence=(altered.evidence(0.6),))
 
 
 _SEEKS = "FindCoordinator"
@@ -134,9 +137,7 @@ def _by_quota(signs: Signs, names: Sequence[str], _hosts: Sequence[str], since: 
                 for trend in trends
             ),
         ),
-        evidence=()
-        if quota is None
-        else (Weighed(quota.words, quota.made["request_packet"], quota.made["requested"], 0.6),),
+        evidence=() if quota is None else (quota.evidence(0.6),),
         findings=frozenset(chain.from_iterable(lag.explained(signs, trend) for trend in trends)),
     )
 

@@ -35,17 +35,17 @@ class Refused:
     advice: str = ""
 
 
-def refused(signs: Signs, names: Collection[str], hosts: Collection[str]) -> tuple[str, str]:
-    """Words for the end of a headline, and advice: how these clients authenticate in vain; empty if nothing tells."""
+def refused(signs: Signs, names: Collection[str], hosts: Collection[str]) -> tuple[str, str, list[str]]:
+    """Words for the end of a headline, advice, and users: how these clients authenticate in vain; empty if unknown."""
     found = list(dict.fromkeys(_tries(signs, names, hosts)))
     mechanisms = sorted({one.mechanism for one in found})
     if len(mechanisms) != 1:
-        return listed(mechanisms) if mechanisms else "", ""
+        return listed(mechanisms) if mechanisms else "", "", []
     users = sorted({one.user for one in found if one.user})
     reasons = {one.reason: one.advice for one in found}
     whom = f"as {listed(users, _SHOWN)} by {mechanisms[0]}" if users else mechanisms[0]
     reason, advice = next(iter(reasons.items())) if len(reasons) == 1 else ("", "")
-    return whom + (f"; {reason}" if reason else ""), advice
+    return whom + (f"; {reason}" if reason else ""), advice, users
 
 
 def failures(signs: Signs) -> dict[tuple[str, str], list[int]]:

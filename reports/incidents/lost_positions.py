@@ -13,7 +13,13 @@ from kafkascope.decoders.errors import Error
 from kafkascope.reports.columns.name_lists import in_words, listed
 from kafkascope.reports.columns.text import client_name
 from kafkascope.reports.columns.words import clock
-from kafkascope.reports.incidents.changes import changes_made, named_in, topics_deleted
+from kafkascope.reports.incidents.changes import (
+    Alteration,
+    changes_made,
+    named_in,
+    retention_before,
+    topics_deleted,
+)
 from kafkascope.reports.incidents.incident import Effect, Incident, Subject, Weighed, every
 from kafkascope.reports.incidents.runs import in_runs
 from kafkascope.reports.incidents.signs import Signs
@@ -66,6 +72,7 @@ def _lost(signs: Signs, topic: str, rows: Sequence[Row], names: Sequence[str], g
     since, until = rows[0]["first"], max(row["last"] for row in rows)
     skipped = _skipped(signs, topic, since, names)
     deletion = None if skipped.is_beyond else deletion_before(signs, topic, since)
+    retention = None if skipped.is_beyond or deletion else retention_before(signs, topic, since)
     partitions = sorted({f"{topic}-{row['partition']}" for row in rows if row["partition"] is not None})
     effects = [Effect("partitions", f"positions lost in {in_words(partitions)}", len(partitions))]
     cost = ""
@@ -81,8 +88,8 @@ def _lost(signs: Signs, topic: str, rows: Sequence[Row], names: Sequence[str], g
         ended=until,
         headline=f"{listed(names or ['a consumer'])}{f' of group {listed(groups)}' if groups else ''} lost "
         f"{'its position' if len(names) <= 1 else 'their positions'} in {in_words(partitions)} at "
-        f"{clock(since)}{_again(rows, until)}: {why(deletion, is_beyond=skipped.is_beyond)}{cost}",
-        evidence=tuple(_evidence(topic, rows, deletion)),
+        f"{clock(since)}{_again(rows, until)}: {why(deletion, retention, is_beyond=skipped.is_beyond)}{cost}",
+        evidence=(*_evidence(topic, rows, deletion), *altered(retention)),
         advice=_ADVICE_BEYOND if skipped.is_beyond else ADVICE_DELETED,
         cost_ms=(until - since) / MILLISECOND_NS,
         effects=tuple(effects),
@@ -103,12 +110,18 @@ def _again(rows: Sequence[Row], until: int) -> str:
     return f", and again and again until {clock(until)} ({sum(times.values()):,} times in all)"
 
 
-def why(deletion: Row | None, *, is_beyond: bool = False) -> str:
-    """Why a position is not in the log: who had records deleted, if it is known."""
+def why(deletion: Row | None, retention: Alteration | None = None, *, is_beyond: bool = False) -> str:
+    """Why a position is not in the log: who had records deleted, or changed how long they are kept, if it is known."""
     if deletion is not None:
         who = f"{client_name(deletion['client_id'])} ({deletion['host']})"
         return f"{who} had records deleted at {clock(deletion['requested'])}"
-    return "it lies behind the end of the log" if is_beyond else "the log does not have it any more"
+    after = "" if retention is None else f", after {retention.words}"
+    return "it lies behind the end of the log" if is_beyond else f"the log does not have it any more{after}"
+
+
+def altered(retention: Alteration | None) -> tuple[Weighed, ...]:
+    """That somebody changed how long records are kept, as evidence."""
+    return () if retention is None else (retention.evidence(0.5),)
 
 
 def _evidence(topic: str, rows: Sequence[Row], deletion: Row | None) -> Iterator[Weighed]:

@@ -15,8 +15,9 @@ from kafkascope.reports.columns.arrow import moment
 from kafkascope.reports.columns.name_lists import in_words, listed
 from kafkascope.reports.columns.text import client_name
 from kafkascope.reports.columns.words import clock
+from kafkascope.reports.incidents.changes import retention_before
 from kafkascope.reports.incidents.incident import Effect, Incident, Subject, Weighed
-from kafkascope.reports.incidents.lost_positions import ADVICE_DELETED, deletion_before, why
+from kafkascope.reports.incidents.lost_positions import ADVICE_DELETED, altered, deletion_before, why
 from kafkascope.reports.incidents.signs import Signs
 from kafkascope.reports.incidents.table_rows import Row
 from kafkascope.reports.incidents.told_commits import ToldCommit, told_commits
@@ -109,6 +110,7 @@ def _incident(signs: Signs, group: str, topic: str, skips: Sequence[_Skip]) -> I
     since, until = min(skip.at for skip in skips), max(skip.at for skip in skips)
     names = sorted({skip.client_id for skip in skips})
     deletion = deletion_before(signs, topic, since)
+    retention = None if deletion else retention_before(signs, topic, since)
     lost = sum(skip.log_start - skip.committed for skip in skips)
     partitions = in_words(f"{topic}-{skip.partition}" for skip in skips)
     deleted = (
@@ -122,9 +124,10 @@ def _incident(signs: Signs, group: str, topic: str, skips: Sequence[_Skip]) -> I
         started=since,
         ended=until,
         headline=f"{listed(names)} of group {group} began {partitions} behind what it had committed, at "
-        f"{clock(since)}: {why(deletion)}; {lost:,} records were deleted before they were read",
+        f"{clock(since)}: {why(deletion, retention)}; {lost:,} records were deleted before they were read",
         evidence=(
             *deleted,
+            *altered(retention),
             *(
                 Weighed(
                     f"{topic}-{skip.partition}: {skip.committed:,} was committed, and {client_name(skip.client_id)} "

@@ -187,7 +187,7 @@ def _refusal(
         )
     elif altered is not None:
         also, advice = f", after {altered.words}", _set_back(altered, advice)
-        evidence += _alteration(altered)
+        evidence.append(altered.evidence(0.6))
     return Incident(
         kind=refusal.kind,
         severity=severity,
@@ -209,10 +209,6 @@ def _refusal(
 def _set_back(altered: Alteration, advice: str) -> str:
     """What to do where somebody changed a setting before."""
     return f"Set {altered.setting} of {altered.of} back, if what came of it was not meant. Else: {advice}"
-
-
-def _alteration(altered: Alteration) -> list[Weighed]:
-    return [Weighed(altered.words, altered.made["request_packet"], altered.made["requested"], 0.6)]
 
 
 def _of_streams(signs: Signs, topics: Sequence[str], names: Sequence[str]) -> frozenset[str]:
@@ -261,7 +257,7 @@ def _refused_for_good(signs: Signs, error: Error, api: str, rows: Sequence[Row])
     evidence, advice, also = [*answers(rows), *_reasons(signs, error, api, since)], error.advice, ""
     if (altered := altered_before(signs, [error], topics, since)) is not None:
         also, advice = f", after {altered.words}", _set_back(altered, advice)
-        evidence += _alteration(altered)
+        evidence.append(altered.evidence(0.6))
     return Incident(
         kind=IncidentKind.REQUEST_REFUSED,
         severity=Severity.WARNING,

@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
+from kafkascope.reports.columns.words import clock
 from kafkascope.reports.incidents.incident import Incident
-from tests.reports.incidents.tables_of import H1, H2, Row, at, connection, exchange, finding, only
+from tests.reports.incidents.tables_of import H1, H2, Row, at, connection, exchange, finding, found, only
 
 SCRAM = "SCRAM-SHA-512"
 FIRST = {"mechanism": SCRAM, "message": "client-first", "username": "app"}
@@ -82,6 +83,28 @@ def test_why_a_token_is_refused(shown: list[tuple[Row, Row | str]], words: str, 
     one = told_of(*tokens(*shown))
     assert one.headline.endswith(f": 3 failures ({words})")
     assert one.advice.startswith(advice)
+
+
+@pytest.mark.parametrize(
+    ("altered", "time", "told"),
+    [
+        ({"upsertions": [{"name": "app", "mechanism": 1}]}, 9, True),
+        ({"deletions": [{"name": "app", "mechanism": 1}], "upsertions": []}, 9, True),
+        ({"upsertions": [{"name": "ghost", "mechanism": 1}]}, 9, False),
+        ({"upsertions": [{"name": "app", "mechanism": 1}]}, 10.1, False),
+        ({"upsertions": [{"name": "app", "mechanism": 1}]}, -60, False),
+    ],
+)
+def test_who_altered_the_credentials_is_named(altered: Row, time: float, told: bool) -> None:
+    asked = exchange(
+        3, "AlterUserScramCredentials", time, time + 0.1, connection=8, client_id="adm", request=json.dumps(altered)
+    )
+    hosts = [connection(1), connection(8, H2, client_id="adm")]
+    incidents = found(findings=[FAILED], exchanges=[asked, *tokens((FIRST, ""))], connections=hosts)
+    (one,) = [one for one in incidents if one.kind == "authentication_failed"]
+    words = f"has no such user for {SCRAM}; adm ({H2}) had changed the credentials of app at {clock(at(time))})"
+    assert (one.headline.endswith(words), "adm" in one.headline) == (told, told)
+    assert (one.evidence[-1].packet == 3) == told
 
 
 def test_what_differs_between_tries_is_not_said_of_all() -> None:

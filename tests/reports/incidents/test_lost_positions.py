@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -133,6 +134,37 @@ def test_who_had_the_records_deleted_is_named() -> None:
     one = found(**tables, partitions=[out_of_range(20, 100), begins(22, 400, 900)])[0]
     assert f": adm ({H1}) had records deleted at {clock(at(18))}; 300 records were deleted before" in one.headline
     assert next((seen.text, seen.at) for seen in one.evidence) == ("DeleteRecords of adm", at(18))
+    beyond = found(**tables, partitions=[out_of_range(20, 5_000), begins(22, 0, 12)])[0]
+    assert beyond.headline.endswith(": it lies behind the end of the log")
+
+
+def retention(time: float, setting: str = "retention.ms", value: str | None = "1000", topic: str = "orders") -> Row:
+    """A request by which somebody changes how long records are kept."""
+    config = {"name": setting, "configOperation": 0 if value else 1, "value": value}
+    body = json.dumps({"resources": [{"resourceType": 2, "resourceName": topic, "configs": [config]}]})
+    return exchange(5, "IncrementalAlterConfigs", time, time + 0.1, connection=3, client_id="adm", request=body)
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ([retention(18)], f", after adm ({H1}) had set retention.ms=1000 of orders at {clock(at(18))}"),
+        (
+            [retention(9), retention(18, "retention.bytes", None)],
+            f"changed retention.bytes of orders at {clock(at(18))}",
+        ),
+        ([retention(20.1)], None),
+        ([retention(18, value="-1")], None),  # for ever
+        ([retention(18, topic="other")], None),
+        ([retention(18, "segment.ms")], None),
+    ],
+)
+def test_who_changed_how_long_records_are_kept_is_named(changes: list[Row], told: str | None) -> None:
+    tables = {"error_histogram": [LOST_TWICE], "rebalances": [IN_GROUP], "exchanges": changes}
+    tables["connections"] = [CLIENT, connection(3, client_id="adm")]
+    one = found(**tables, partitions=[out_of_range(20, 100), begins(22, 400, 900)])[0]
+    assert one.headline.endswith(f"{told or 'any more'}; 300 records were deleted before they were read")
+    assert (one.evidence[-1].packet == 5) == (told is not None)
     beyond = found(**tables, partitions=[out_of_range(20, 5_000), begins(22, 0, 12)])[0]
     assert beyond.headline.endswith(": it lies behind the end of the log")
 

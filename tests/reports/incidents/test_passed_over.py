@@ -76,6 +76,12 @@ def test_who_had_them_deleted_is_named() -> None:
     }
     (one,) = (one for one in found(**tables) if one.kind == "offsets_lost")
     assert ": adm (10.0.1.9) had records deleted at " in one.headline
+    setting = '{"name": "retention.ms", "configOperation": 0, "value": "1000"}'
+    body = f'{{"resources": [{{"resourceType": 2, "resourceName": "orders", "configs": [{setting}]}}]}}'
+    tables["exchanges"][0] = DELETED | {"api": "IncrementalAlterConfigs", "request": body}
+    (one,) = (one for one in found(**tables) if one.kind == "offsets_lost")
+    assert "any more, after adm (10.0.1.9) had set retention.ms=1000 of orders at " in one.headline
+    assert [seen.packet for seen in one.evidence] == [2, 8]
 
 
 @pytest.mark.parametrize(
