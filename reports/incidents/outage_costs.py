@@ -12,7 +12,7 @@ from kafkascope.reports.incidents import slow_brokers
 from kafkascope.reports.incidents.costs import lost_by, of_rebalances
 from kafkascope.reports.incidents.incident import Effect
 from kafkascope.reports.incidents.members import with_fates
-from kafkascope.reports.incidents.outages import FOLLOWS_NS, Outage, moved_otherwise, waited_for_until
+from kafkascope.reports.incidents.outages import FOLLOWS_NS, Outage, moved_otherwise, outages, waited_for_until
 from kafkascope.reports.incidents.signs import Signs
 from kafkascope.reports.incidents.table_rows import Row, between
 from kafkascope.reports.incidents.uncoordinated import Uncoordinated, uncoordinated
@@ -63,6 +63,8 @@ def cost_of(signs: Signs, outage: Outage) -> Cost:
     waited = (until - outage.started) / MILLISECOND_NS
     begin, end = outage.started - int(threshold("shutdown_takes") * SECOND_NS), outage.until(signs.end)
     from_it = _moved_from(signs, outage, begin, end)
+    if outage.stands_still and _goes_later(signs, outage):  # what moves then, moves as it goes
+        from_it = [row for row in from_it if row["at"] <= until + _SOON_NS]
     groups = {
         row["group_id"]
         for row in from_it
@@ -127,6 +129,14 @@ def _moved_from(signs: Signs, outage: Outage, since: int, until: int) -> list[Ro
         for row in signs.events_of(node, since, until)
         if node is not None and row["before"] == node.id and (row["at"] >= outage.started or not otherwise(row["at"]))
     ]
+
+
+def _goes_later(signs: Signs, stall: Outage) -> bool:
+    """Whether a broker that stood still went away shortly after."""
+    until = stall.until(signs.end) + int(threshold("shutdown_takes") * SECOND_NS)
+    return any(
+        one.gone and one.host == stall.host and stall.started < one.started <= until for one in signs.once(outages)
+    )
 
 
 def _of_leaders(signs: Signs, outage: Outage, from_it: Sequence[Row]) -> Iterator[Effect]:

@@ -183,6 +183,21 @@ def test_leaders_that_moved_for_another_reason_do_not_announce_a_shutdown(
     assert " moved to other brokers" not in last.headline
 
 
+@pytest.mark.parametrize(("moved", "by_stall"), [(112, True), (117, True), (122, False)])
+def test_leaders_that_move_as_a_broker_is_shut_down_did_not_as_it_stood_still_before(
+    moved: float, by_stall: bool
+) -> None:
+    stood, left = silence(B2, 110, 112, **HELD), silence(B2, 125, 140, **GONE)
+    moves = [*BROKERS, event("leader_changed", moved, before="2", after="1", count=3)]
+    asked = event("shutdown_announced", 121, node_id=2)
+    incidents = found(cluster_events=[*moves, asked], silences=[stood, left])
+    told = {str(one.kind): " leaders moved to other brokers" in one.headline for one in incidents}
+    assert told["broker_stalled"] == by_stall
+    assert told["broker_restarted"] or by_stall
+    (alone,) = found(cluster_events=moves, silences=[stood])  # whom it did not leave, its leaders left for that
+    assert " leaders moved to other brokers" in alone.headline
+
+
 @pytest.mark.parametrize("again", [36, 80])
 def test_a_broker_with_a_name_that_is_killed_at_one_address_and_then_at_another(again: float) -> None:
     b9 = "10.0.0.9"
