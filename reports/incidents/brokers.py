@@ -154,7 +154,7 @@ def _gone(signs: Signs, outage: Outage) -> Incident:
         ended=outage.ended,
         headline=f"{signs.broker_words(host, outage.started)} {_course(signs, outage)}{outcome(effects)}",
         evidence=tuple(evidence),
-        advice=_advice(signs, outage, out_of_reach),
+        advice=_advice(signs, outage, [effect.what for effect in effects]),
         cost_ms=cost.waited_ms,
         effects=effects,
         findings=cost.findings,
@@ -265,14 +265,25 @@ def _seen_to_go(signs: Signs, outage: Outage) -> Iterator[Weighed]:
         yield Weighed(text, None, None, 0.3, True)
 
 
-def _advice(signs: Signs, outage: Outage, out_of_reach: bool) -> str:
+def _advice(signs: Signs, outage: Outage, effects: Sequence[str]) -> str:
     if outage.kind == IncidentKind.ADDRESS_TAKEN:
         return addresses.ADVICE
-    if out_of_reach:
+    still, leaderless = outage.ended is None, LEADERLESS in effects
+    if still and leaderless:
         return (
             "Bring this broker back: what has a replica on it alone, or no other one in sync, is out of reach until "
             "then. An election of a replica that is not in sync (kafka-leader-election.sh, unclean) loses what was "
             "confirmed. For the next time: replication.factor 3 with min.insync.replicas 2."
+        )
+    if outage.orderly and still:
+        return (
+            "If it was to come back, see in its log why it does not; a setting that is wrong ends it as it starts. "
+            "Until it is there, leave the other brokers running: its replicas are missing."
+        )
+    if outage.orderly and leaderless:
+        return (
+            "Give what has a replica on this broker alone, or no other one in sync, more of them before it is stopped "
+            "once more (kafka-reassign-partitions.sh), and wait until they are in sync: it is out of reach each time."
         )
     if outage.orderly:
         return "Nothing, if this was planned: give each broker time to be in sync again before the next one is stopped."

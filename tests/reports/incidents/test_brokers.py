@@ -110,9 +110,10 @@ ANNOUNCED = event("shutdown_announced", 8, node_id=2)
         (None, [LOST, ANNOUNCED], "critical", "Bring this broker back", 0),
         (None, [LOST, ANNOUNCED, ALONE], "critical", "Bring this broker back", 1),
         (None, [LOST, ALONE | {"after": "1"}], "critical", "Bring this broker back", 0),
-        (None, [ANNOUNCED, ALONE], "warning", "Nothing, if this was planned", 0),
+        (None, [ANNOUNCED, ALONE], "warning", "If it was to come back, see in its log why", 0),
         (40, [LOST, ALONE], "critical", "Look at the broker's log", 0),
-        (40, [LOST, ANNOUNCED, ALONE], "info", "Nothing, if this was planned", 0),
+        (40, [LOST, ANNOUNCED, ALONE], "info", "Give what has a replica on this broker alone", 0),
+        (40, [ANNOUNCED, ALONE], "info", "Nothing, if this was planned", 0),
     ],
 )
 def test_a_broker_that_alone_has_partitions_is_to_come_back(
