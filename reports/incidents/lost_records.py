@@ -3,7 +3,8 @@
 A partition's leader gives each offset once. Where two batches that were both confirmed have an offset in common, the
 later leader did not have the earlier batch: it was elected though it was not in sync, or had been lost before the
 followers had what acks=1 confirmed, or a disk is gone. No error says so. Left out is a batch that was sent again
-(its answer has the offset that it got the first time), and a topic that was made anew.
+(its answer has the offset that it got the first time), and a topic that was made anew: a log that begins at 0 is taken
+for that of another topic, unless its topic has the same id before and after.
 """
 
 from __future__ import annotations
@@ -25,6 +26,8 @@ from kafkascope.reports.columns.name_lists import listed
 from kafkascope.reports.columns.series import in_groups
 from kafkascope.reports.columns.text import address, counted
 from kafkascope.reports.columns.words import clock
+from kafkascope.reports.groups.body import body_of, text
+from kafkascope.reports.groups.body import rows as bodies
 from kafkascope.reports.incidents.changes import changes_made, named_in
 from kafkascope.reports.incidents.incident import Effect, Incident, Weighed, every, in_words
 from kafkascope.reports.incidents.signs import Signs
@@ -35,6 +38,7 @@ from kafkascope.reports.vocabulary.thresholds import threshold
 from kafkascope.reports.vocabulary.triggers import Certainty
 from kafkascope.sniffer.units import MILLISECOND_NS, SECOND_NS
 
+_NO_ID = "AAAAAAAAAAAAAAAAAAAAAA"
 _WIDTH = 2 * SECOND_NS  # of spans; a leader that is gone is followed by another after some seconds
 _MOST_SPANS = 1_000_000
 _LOOKED_AT = 100  # offsets at the beginning of what may have been given twice; some of the batches may not be captured
@@ -122,7 +126,7 @@ def _losses(signs: Signs) -> Iterator[Loss]:
             of_log.append(row | {"place": place, "client_id": connection["client_id"]})
     anew = {topic: _made_anew(signs, topic) for topic in {topic for topic, _, _ in logs}}
     for (topic, partition, _), of_log in sorted(logs.items(), key=str):
-        for earlier, later in _confirmed_twice(of_log, anew[topic]):
+        for earlier, later in _confirmed_twice(of_log, anew[topic], signs.once(_topics_of_one_id).get(topic)):
             ranges = twice[topic, partition]
             end = 1 + min(high for low, high in ranges if low <= later["last_offset"] and later["base_offset"] <= high)
             yield Loss(topic, partition, earlier, later, end)
@@ -138,12 +142,16 @@ def _given_twice(signs: Signs) -> dict[tuple[str, int], list[tuple[int, int]]]:
         return {}
     base, last = integers(spans["base"]), integers(spans["last"])
     begins = changes(np.stack([dictionary_codes(spans["topic"])[0], integers(spans["partition"])]))
-    anew = ~begins & (base == 0)  # a log that begins at 0 is another one
+    anew = ~begins & (base == 0)  # a log that begins at 0 is another one, as a rule
+    again = spans.filter(pa.array(anew))
+    same = signs.once(_topics_of_one_id) if again.num_rows else {}
+    for row, topic in zip(np.flatnonzero(anew).tolist(), again["topic"].to_pylist(), strict=True):
+        anew[row] = topic not in same
     begins |= anew
     heights, height = np.unique(np.where(anew, -1, last), return_inverse=True)
     highest = heights[np.maximum.accumulate(np.cumsum(begins) * len(heights) + height) % len(heights)]
     before = np.where(begins, -1, np.append(-1, highest[:-1]))
-    back = np.flatnonzero((base > 0) & (base <= before))
+    back = np.flatnonzero(base <= before)
     found: dict[tuple[str, int], list[tuple[int, int]]] = defaultdict(list)
     for row, high in zip(spans.take(pa.array(back)).to_pylist(), before[back].tolist(), strict=True):
         found[row["topic"], row["partition"]].append((row["base"], high))
@@ -221,11 +229,35 @@ def _made_anew(signs: Signs, topic: str) -> list[int]:
     ]
 
 
-def _confirmed_twice(rows: Sequence[Row], anew: Sequence[int]) -> Iterator[tuple[Row, Row]]:
-    """Batches of a partition with an offset in common, the earlier and the later; each loss once."""
+def _topics_of_one_id(signs: Signs) -> dict[str, tuple[int, int]]:
+    """Topics that had one id whenever clients were told it, and when they were first and last: it was not made anew."""
+    where = (pc.field("api") == "Metadata") & pc.field("answered").is_valid()
+    ids: dict[str, set[str]] = defaultdict(set)
+    times: dict[str, list[int]] = defaultdict(list)
+    for row in signs.rows("exchanges", ("answered", "response"), where):
+        for topic in bodies(body_of(row["response"]).get("topics")):
+            name = text(topic.get("name"))
+            ids[name].add(text(topic.get("topicId")) or _NO_ID)  # it is not there, or who tells it knows no ids
+            times[name].append(row["answered"])
+    return {
+        name: (min(times[name]), max(times[name]))
+        for name, told in ids.items()
+        if len(told - {_NO_ID}) == len(told) == 1
+    }
+
+
+def _confirmed_twice(
+    rows: Sequence[Row], anew: Sequence[int], one_id: tuple[int, int] | None
+) -> Iterator[tuple[Row, Row]]:
+    """Batches of a partition with an offset in common, the earlier and the later; each loss once.
+
+    one_id: when clients were told the one id of its topic first and last: behind a batch of another log they need it
+    before they write to this one.
+    """
     log: list[Row] = []  # batches by offset, none of which overlaps another
     for row in sorted(rows, key=lambda row: (row["at"], row["connection"], row["number"], row["base_offset"])):
-        if not row["base_offset"]:  # the log of another topic of that name
+        is_same = log and one_id is not None and one_id[0] <= log[-1]["at"] <= one_id[1]
+        if not row["base_offset"] and not is_same:  # the log of another topic of that name
             log = [row]
             continue
         place = bisect_left(log, row["base_offset"], key=itemgetter("last_offset"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -100,6 +101,42 @@ def test_what_one_broker_had_confirmed_is_one_incident_whoever_lacks_it() -> Non
 )
 def test_one_offset_in_common_is_enough(later: list[Row]) -> None:
     assert only(batches=BEFORE + later, **TABLES).kind == "records_lost"
+
+
+FROM_0 = [given(20 + n, 10 * n, 10 * n + 9) for n in range(12)]
+
+
+def names_it(time: float, topic_id: str | None = "ALWH3WLqQVKDTm4Sh2vvIQ") -> Row:
+    """A client is told of the topic, with its id."""
+    topic = {"errorCode": 0, "name": "orders", "partitions": []} | ({"topicId": topic_id} if topic_id else {})
+    return exchange(int(time), "Metadata", time, time + 0.1, response=json.dumps({"topics": [topic]}))
+
+
+@pytest.mark.parametrize(
+    ("exchanges", "told"),
+    [
+        ([names_it(1), names_it(15)], True),
+        ([names_it(1)], False),  # it may have been made anew since
+        ([names_it(15)], False),
+        ([names_it(1), names_it(15, "another")], False),
+        ([names_it(1), names_it(12, lost_records._NO_ID), names_it(15)], False),  # it was not there
+        ([names_it(1), names_it(15, None)], False),  # who tells it knows no ids
+        (
+            [names_it(1), names_it(15), exchange(9, "DeleteTopics", 14, 14.1, request='{"topicNames": ["orders"]}')],
+            False,
+        ),
+        ([], False),
+    ],
+)
+def test_a_log_that_begins_at_0_again_is_of_the_same_topic_if_that_has_one_id(exchanges: list[Row], told: bool) -> None:
+    incidents = found(batches=BEFORE + FROM_0, exchanges=exchanges, **TABLES)
+    of_records = [one for one in incidents if one.kind == "records_lost"]
+    assert bool(of_records) == told
+    if told:
+        (one,) = of_records
+        assert one.headline.startswith(f"broker 1 ({B1}) lacks records of orders 0 that it had confirmed: from ")
+        assert one.headline.endswith("; at least 120 confirmed records lost")
+        assert seconds(one.started) == 20
 
 
 DELETED = exchange(9, "DeleteTopics", 15, 15.1, request='{"topicNames": ["orders"]}')
