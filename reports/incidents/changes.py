@@ -50,9 +50,16 @@ _TOPICS = ("topics", "topicNames", "topicPartitions")  # topics,
 _OTHERS = ("resources", "upsertions")  # and topics, brokers, groups, users
 _NAMES = ("name", "topic", "topicName", "resourceName")
 _ALL_CLIENTS = "all clients"
-_TOPIC, _SET = 2, 0  # a type of resource, and what is done to a setting
+_OF_ALL = {"client-id": _ALL_CLIENTS, "ip": "all addresses"}  # that have no other quota
+_TOPIC, _BROKER, _SET = 2, 4, 0  # a type of resource, and what is done to a setting
 _SIZES = frozenset({"max.message.bytes"})
 _REPLICAS = frozenset({"min.insync.replicas"})
+_LIMITS = (
+    "max.connections",
+    "max.connections.per.ip",
+    "max.connections.per.ip.overrides",
+    "max.connection.creation.rate",
+)
 _RETENTION = frozenset({"retention.ms", "retention.bytes"})
 _REFUSED_FOR = {
     Error.MESSAGE_TOO_LARGE: _SIZES,
@@ -178,6 +185,14 @@ def credentials_before(signs: Signs, users: Iterable[str], since: int) -> Altera
     return _last_before((one for one in found if one.of in of_users), since)
 
 
+def limit_before(signs: Signs, host: str, since: int) -> Alteration | None:
+    """The limit of connections that somebody changed last, shortly before those of a host were closed."""
+    of_address = {f"ip {host}", _OF_ALL["ip"]}
+    found = [one for one in signs.once(_altered) if one.of == "brokers" and one.setting.endswith(_LIMITS)]
+    found += [one for one in signs.once(_quotas) if one.setting == "connection_creation_rate" and one.of in of_address]
+    return _last_before(found, since)
+
+
 def _last_before(found: Iterable[Alteration], since: int) -> Alteration | None:
     near = since - int(threshold("one_trouble") * SECOND_NS)
     before = (one for one in found if near <= one.made["answered"] and one.made["requested"] <= since)
@@ -185,32 +200,34 @@ def _last_before(found: Iterable[Alteration], since: int) -> Alteration | None:
 
 
 def _altered(signs: Signs) -> list[Alteration]:
-    """Settings of topics that were changed, in order of time."""
+    """Settings of topics and brokers that were changed, in order of time."""
     return [
         Alteration(
             text(setting.get("name")),
-            text(resource.get("resourceName")),
+            text(resource.get("resourceName")) if resource["resourceType"] == _TOPIC else "brokers",
             setting.get("value") if number(setting.get("configOperation"), _SET) == _SET else None,
             row,
         )
         for row in signs.once(changes_made)
         if row["api"] in ("AlterConfigs", "IncrementalAlterConfigs")
         for resource in rows(body_of(row["request"]).get("resources"))
-        if resource.get("resourceType") == _TOPIC
+        if resource.get("resourceType") in (_TOPIC, _BROKER)
         for setting in rows(resource.get("configs"))
     ]
 
 
 def _quotas(signs: Signs) -> list[Alteration]:
-    """Quotas by client id alone that were set, in order of time: who is of a user, or at an address, is not asked."""
+    """Quotas by client id, or by address, alone that were set, in order of time: who is of a user is not asked."""
     return [
-        Alteration(text(one.get("key")), f"client {name}" if name is not None else _ALL_CLIENTS, f"{value:g}", row)
+        Alteration(
+            text(one.get("key")), _OF_ALL[kind] if name is None else f"{kind.split('-')[0]} {name}", f"{value:g}", row
+        )
         for row in signs.once(changes_made)
         if row["api"] == "AlterClientQuotas"
         for entry in rows(body_of(row["request"]).get("entries"))
-        for entity in [[(part.get("entityType"), part.get("entityName")) for part in rows(entry.get("entity"))]]
-        if len(entity) == 1 and entity[0][0] == "client-id"
-        for name in [entity[0][1]]
+        for entity in [[(text(part.get("entityType")), part.get("entityName")) for part in rows(entry.get("entity"))]]
+        if len(entity) == 1 and entity[0][0] in _OF_ALL
+        for kind, name in entity
         for one in rows(entry.get("ops"))
         if not one.get("remove") and isinstance(value := one.get("value"), int | float)
     ]

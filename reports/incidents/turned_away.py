@@ -12,6 +12,7 @@ from kafkascope.reports.columns.name_lists import listed
 from kafkascope.reports.columns.text import address, counted
 from kafkascope.reports.columns.words import clock
 from kafkascope.reports.incidents import oversized, too_old
+from kafkascope.reports.incidents.changes import limit_before
 from kafkascope.reports.incidents.incident import Incident, Subject, Weighed, every
 from kafkascope.reports.incidents.signs import Signs
 from kafkascope.reports.incidents.table_rows import Row
@@ -148,6 +149,8 @@ def _too_many(signs: Signs, one: TurnedAway, working: Sequence[Row]) -> Incident
     number = counted(len(one.rows), "connection")
     go = "goes" if len(working) == 1 else "go"
     beside = f"while {counted(len(working), 'other')} of it {go} on" if working else "while others are served"
+    limit = limit_before(signs, one.client, one.since)
+    after = "" if limit is None else f", after {limit.words}"
     return Incident(
         kind=IncidentKind.TURNED_AWAY,
         severity=Severity.CRITICAL,
@@ -156,14 +159,20 @@ def _too_many(signs: Signs, one: TurnedAway, working: Sequence[Row]) -> Incident
         started=one.since,
         ended=one.until,
         headline=f"{signs.broker_words(signs.where(one.place))} closed {number} of {one.who} unanswered, from "
-        f"{clock(one.since)} to {clock(one.until)}, {beside}: a limit of connections, as it seems",
-        evidence=tuple(
-            Weighed(f"connection closed before {listed(one.asked)} was answered", row["connection"], row["closed"], 0.7)
-            for row in one.rows
+        f"{clock(one.since)} to {clock(one.until)}, {beside}: a limit of connections, as it seems{after}",
+        evidence=(
+            *(
+                Weighed(
+                    f"connection closed before {listed(one.asked)} was answered", row["connection"], row["closed"], 0.7
+                )
+                for row in one.rows
+            ),
+            *(() if limit is None else (limit.evidence(0.6),)),
         ),
         advice="Look at max.connections.per.ip (and its overrides), max.connections and max.connection.creation.rate "
-        "of the listener, and at how many connections this host has: clients that are not closed add up, and so do "
-        "those of all hosts behind one address (NAT).",
+        "of the listener, at connection_creation_rate of the address (kafka-configs.sh --describe --entity-type ips), "
+        "and at how many connections this host has: clients that are not closed add up, and so do those of all hosts "
+        "behind one address (NAT).",
         cost_ms=(one.until - one.since) / MILLISECOND_NS,
         findings=_explained(signs, one),
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -105,6 +106,43 @@ def test_a_client_that_has_too_many(others: list[Row], words: str | None) -> Non
         assert one.headline.startswith(f"broker 1 ({B1}) closed 3 connections of c1 ({H1}) unanswered, from ")
         assert words in one.headline
         assert (one.severity, one.certainty) == ("critical", "likely")
+
+
+RATE = {"ops": [{"key": "connection_creation_rate", "value": 1.0}]}
+
+
+def of_ip(name: str | None, kind: str = "ip") -> Row:
+    """A quota for an address, or for all."""
+    return {"entries": [RATE | {"entity": [{"entityType": kind, "entityName": name}]}]}
+
+
+def of_brokers(setting: str) -> Row:
+    configs = [{"name": setting, "configOperation": 0, "value": "3"}]
+    return {"resources": [{"resourceType": 4, "resourceName": "1", "configs": configs}]}
+
+
+@pytest.mark.parametrize(
+    ("request_", "time", "told"),
+    [
+        (of_ip(H1), 9, f"connection_creation_rate=1 of ip {H1}"),
+        (of_ip(None), 9, "connection_creation_rate=1 of all addresses"),
+        (of_ip(H2), 9, None),
+        (of_ip(H1, "client-id"), 9, None),
+        (of_ip(H1), 12, None),
+        (of_brokers("max.connections.per.ip"), 9, "max.connections.per.ip=3 of brokers"),
+        (of_brokers("listener.name.x.max.connections"), 9, "listener.name.x.max.connections=3 of brokers"),
+        (of_brokers("num.io.threads"), 9, None),
+    ],
+)
+def test_who_changed_the_limit_is_named(request_: Row, time: float, told: str | None) -> None:
+    api = "AlterClientQuotas" if "entries" in request_ else "IncrementalAlterConfigs"
+    body = json.dumps(request_)
+    change = exchange(1, api, time, time + 0.1, connection=80, client_id="adm", request=body)
+    others = [connection(1, opened=1, exchanges=9, security="plaintext"), connection(80, H2, client_id="adm")]
+    incidents = found(connections=[*closed(), *others], exchanges=[*asked(), change], cluster_events=BROKERS)
+    (one,) = [one for one in incidents if one.kind == "turned_away"]
+    assert ("adm" in one.headline, f", after adm ({H2}) had set {told} at " in one.headline) == (bool(told), bool(told))
+    assert (one.evidence[-1].packet == 1) == bool(told)
 
 
 def test_tables_are_not_read_more_often_for_more_places(monkeypatch: pytest.MonkeyPatch) -> None:
