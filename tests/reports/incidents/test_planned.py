@@ -244,6 +244,24 @@ def test_a_topic_that_is_deleted_while_clients_use_it(rows: list[Row], text: str
 
 
 @pytest.mark.parametrize(
+    ("clients", "also", "told"),
+    [
+        (["c1"], [], True),
+        (["c1", "c9"], [], False),  # c9 was not told that the topic is gone
+        (["c1"], [error("ILLEGAL_GENERATION", "OffsetCommit", 11, 11)], False),
+        (["c1"], [error("ILLEGAL_GENERATION", "OffsetCommit", 90, 91)], True),
+        (["c1"], [error("UNKNOWN_TOPIC_OR_PARTITION", "OffsetCommit", 11, 11, topic="orders")], True),
+    ],
+)
+def test_commits_to_a_topic_that_is_deleted_are_refused(clients: list[str], also: list[Row], told: bool) -> None:
+    refused = finding("commit_refused", "group shop", "t", 11, 12, client_ids=clients)
+    tables = {"connections": [connection(1), connection(3, broker=B2)], "findings": [refused]}
+    incidents = found(exchanges=[DELETION], error_histogram=[gone(), *also], **tables)
+    (one,) = [each for each in incidents if each.kind == "admin_action"]
+    assert (refused["id"] in one.findings) == told
+
+
+@pytest.mark.parametrize(
     ("api", "request_", "told"),
     [
         ("CreateTopics", '{"topics": [{"name": "b"}], "validateOnly": true}', False),
