@@ -117,6 +117,22 @@ def test_some_connections_too_many_are_no_storm(times: float, told: bool) -> Non
     assert [one.kind for one in found(findings=[churn])] == ["connection_storm"] * told
 
 
+@pytest.mark.parametrize(
+    ("name", "clients", "told"),
+    [
+        ("GROUP_AUTHORIZATION_FAILED", ["c1"], True),
+        ("ILLEGAL_GENERATION", ["c1"], False),
+        ("GROUP_AUTHORIZATION_FAILED", ["c1", "c2"], False),  # of another client, too
+    ],
+)
+def test_commits_that_are_refused_for_lack_of_permission(name: str, clients: list[str], told: bool) -> None:
+    failed = finding("authorization_failed", f"client c1 ({H1})", "9 errors", 30, 40)
+    refused = finding("commit_refused", "group shop", "t", 31, 39, client_ids=clients)
+    errors = [error(name, "OffsetCommit", 31, 39, 3, group_id="shop", client_id="c1")]
+    one = only(findings=[failed, refused], error_histogram=errors, connections=[CLIENT])
+    assert one.findings == {failed["id"]} | ({refused["id"]} if told else set())
+
+
 def test_the_permission_that_is_lacking_and_who_took_it_away() -> None:
     failed = finding("authorization_failed", f"client c1 ({H1})", "9 errors: Fetch", 30, 40)
     stops = finding("commits_stopped", "group shop", "c1 does not commit", 50, 90, client_ids=["c1"])
