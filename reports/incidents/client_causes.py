@@ -13,8 +13,9 @@ from kafkascope.decoders.errors import Error
 from kafkascope.reports.columns.arrow import among
 from kafkascope.reports.columns.name_lists import listed
 from kafkascope.reports.columns.text import client_name, counted
-from kafkascope.reports.columns.words import duration
+from kafkascope.reports.columns.words import clock, duration
 from kafkascope.reports.groups.body import body_of
+from kafkascope.reports.groups.body import rows as bodies
 from kafkascope.reports.incidents import credentials, lag
 from kafkascope.reports.incidents.changes import changes_made, credentials_before, quota_before
 from kafkascope.reports.incidents.incident import EVIDENCE_SHOWN, Effect, Subject, Weighed
@@ -99,8 +100,18 @@ def _permissions(signs: Signs, names: Sequence[str], _hosts: Sequence[str], sinc
         f"Give the principal of {listed(names)} what it needs (kafka-acls --add --allow-principal): {listed(needed)}; "
         "or have it stop asking for what it may not have."
     )
+    taken = [
+        row for row in signs.once(changes_made) if row["api"] == "DeleteAcls" and 0 <= since - row["answered"] <= near
+    ]
+    after = [
+        f"; {client_name(row['client_id'])} ({row['host']}) had taken permissions on {one.name} away at "
+        f"{clock(row['requested'])}"
+        for row in taken
+        for one in sorted(subjects)
+        if any(told.get("resourceNameFilter") == one.name for told in bodies(body_of(row["request"]).get("filters")))
+    ]
     return Beside(
-        words=listed(on, 3) if on else "",
+        words=listed(on, 3) + "".join(after[-1:]) if on else "",
         advice=advice if needed else "",
         subjects=tuple(sorted(subjects)[:EVIDENCE_SHOWN]),
         evidence=tuple(
@@ -111,8 +122,7 @@ def _permissions(signs: Signs, names: Sequence[str], _hosts: Sequence[str], sinc
                 row["requested"],
                 0.6,
             )
-            for row in signs.once(changes_made)
-            if row["api"] == "DeleteAcls" and 0 <= since - row["answered"] <= near
+            for row in taken
         ),
         findings=frozenset(
             row["id"]

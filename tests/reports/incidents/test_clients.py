@@ -167,6 +167,20 @@ def test_the_permission_that_is_lacking_and_who_took_it_away() -> None:
 
 
 @pytest.mark.parametrize(
+    ("name", "time", "told"), [("orders", 27, True), ("other", 27, False), (None, 27, False), ("orders", 31, False)]
+)
+def test_who_took_permissions_away_on_what_is_refused_is_named(name: str | None, time: float, told: bool) -> None:
+    failed = finding("authorization_failed", f"client c1 ({H1})", "9 errors", 30, 40)
+    errors = [error("TOPIC_AUTHORIZATION_FAILED", "Fetch", 30, 30, topic="orders", client_id="c1")]
+    body = json.dumps({"filters": [{"resourceTypeFilter": 2, "resourceNameFilter": name}]})
+    taken = exchange(1, "DeleteAcls", time, time + 0.5, client_id="adm", connection=3, request=body)
+    hosts = [connection(1), connection(3, H2, client_id="adm")]
+    one, _ = found(findings=[failed], error_histogram=errors, exchanges=[taken], connections=hosts)
+    after = f"; adm ({H2}) had taken permissions on orders away at {clock(at(27))}" if told else ""
+    assert one.headline.endswith(f": 9 errors (topic orders{after})")
+
+
+@pytest.mark.parametrize(
     ("kind", "request_text", "told"),
     [
         ("GROUP", '{"key": "shop", "keyType": 0}', "group shop"),
