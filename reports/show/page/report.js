@@ -305,18 +305,21 @@ function incidentTimeline(one, number, shows) {
     const words = laneName(lane) + (lane.left_out ? ` (and ${integer(lane.left_out)} more)` : "");
     layer.append(draw("line", { class: "grid", x1: 0, x2: width, y1: y + ROW - 1, y2: y + ROW - 1 }), label(words, y + 8, width));
     const track = y + NAME;
+    // Bars may lie over each other, so words stand before all of them, each until the next bar begins.
+    const wordsWithin = [], begins = lane.items.filter((one) => known(one[2]) && one[0] !== "unowned").map((one) => x(one[1]));
     for (const item of lane.items.filter((one) => known(one[2]))) {
       const [from, to] = [x(item[1]), x(item[2])];
       const thin = item[0] === "unowned";
       const drawn = draw("g", { class: "item", onclick: () => tell(lane, [item]) }, draw("title", null, `${clock(item[1])} ${item[3]}`),
         draw("rect", { class: `of-${item[0]}`, x: from, y: track + (thin ? TRACK - 5 : 1), width: Math.max(2, to - from), height: thin ? 4 : TRACK - 3, rx: 1.5 }));
       if (item[0] === "reset" && item[2] <= T.end) drawn.append(draw("text", { class: "end", x: to, y: track + TRACK - 3 }, "×"));
-      const room = Math.floor((to - from - 6) / 6.3);
+      const room = Math.floor((Math.min(to, ...begins.filter((at) => at > from)) - from - 6) / 6.3);
       if ((item[0] === "silence" || item[0] === "rebalance") && room >= 8) {
-        drawn.append(draw("text", { class: `within of-${item[0]}`, x: from + 4, y: track + TRACK - 4 }, item[3].length <= room ? item[3] : `${item[3].slice(0, room - 1)}…`));
+        wordsWithin.push(draw("text", { class: `within of-${item[0]}`, x: from + 4, y: track + TRACK - 4 }, item[3].length <= room ? item[3] : `${item[3].slice(0, room - 1)}…`));
       }
       layer.append(drawn);
     }
+    layer.append(...wordsWithin);
     // Marks that would lie over each other are one.
     const marks = [];
     for (const item of lane.items.filter((one) => !known(one[2]))) {

@@ -11,16 +11,25 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from playwright.sync_api import Page, expect, sync_playwright
+from playwright.sync_api import Locator, Page, expect, sync_playwright
 from pyarrow import dataset as ds
 
 from kafkascope.reports.answers.answers import answers
 from kafkascope.reports.show.page.page import embedded, page
-from kafkascope.reports.vocabulary.tables import FINDINGS, INCIDENTS
+from kafkascope.reports.vocabulary.tables import FINDINGS, INCIDENTS, REBALANCES
 from tests import needs
 from tests.patience import BROWSER_PATIENCE_S
 from tests.reports.show.made_incidents import incidents_table
-from tests.reports.show.page.made_tables import HOSTILE, SUMMARY, everything, group_tables, tables_of, with_incidents
+from tests.reports.show.page.made_tables import (
+    BEGIN,
+    HOSTILE,
+    SECOND,
+    SUMMARY,
+    everything,
+    group_tables,
+    tables_of,
+    with_incidents,
+)
 
 PHONE, DESK = 390, 1280
 PHONE_HEIGHT = 844
@@ -144,6 +153,29 @@ def test_the_timeline_of_an_incident_has_all_that_it_touched(opened: Opened, tro
     legend = card.locator(".legend").first
     for word in ("it began", "broker silent", "connection that was reset", "connect that failed", "rebalance open"):
         expect(legend).to_contain_text(word)
+
+
+def test_words_in_the_timeline_of_an_incident_end_where_the_next_bar_begins(opened: Opened, tmp_path: Path) -> None:
+    """Rebalances may overlap: one may have begun before partitions are read again after another one."""
+    tables = with_incidents()
+    rows = tables["rebalances"].to_table().to_pylist()
+    mine = [row for row in rows if row["group_id"] == "orders-app"]
+    for k, row in enumerate(mine[:3]):
+        row["started"] = BEGIN + (62 + 15 * k) * SECOND
+        row["stable"] = row["started"] + 25 * SECOND
+    overlapping = ds.dataset(pa.Table.from_pylist(rows, schema=REBALANCES))
+    view = opened(written(tmp_path, page(answers(tables | {"rebalances": overlapping}, SUMMARY))))
+    lane = view.locator("#incident-1 .lane-of.group").first
+    expect(lane.locator("text.within").first).to_be_attached()
+    texts = [(one["x"], one["x"] + one["width"]) for one in _boxes(lane.locator("text.within"))]
+    bars = [one["x"] for one in _boxes(lane.locator("rect.of-rebalance"))]
+    assert len(texts) > 1
+    assert not [(text, bar) for text in texts for bar in bars if text[0] < bar < text[1]]
+    assert lane.locator("text.within ~ g rect.of-rebalance").count() == 0  # no bar is drawn over words
+
+
+def _boxes(found: Locator) -> list[Any]:
+    return [one.bounding_box() for one in found.all()]
 
 
 def test_an_incident_and_what_it_explains_link_to_each_other(opened: Opened, troubled: Path) -> None:
