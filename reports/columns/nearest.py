@@ -12,11 +12,15 @@ NEAREST = 3
 
 
 def nearest(name: str, there: Iterable[str]) -> list[str]:
-    """Names that this one may have been meant for, the likeliest first; case does not count."""
+    """Names that this one may have been meant for, the likeliest first; case does not count.
+
+    Who gives the beginning of a name, as an address without its port, means one that begins so.
+    """
     by_lower = {one.lower(): one for one in sorted(there, reverse=True)}
     inside = sorted(one for lower, one in by_lower.items() if name.lower() in lower)
+    begun = sorted((one for one in inside if one.lower().startswith(name.lower())), key=len)
     near = [by_lower[lower] for lower in difflib.get_close_matches(name.lower(), by_lower, NEAREST)]
-    return list(dict.fromkeys([*near, *inside]))[:NEAREST]
+    return list(dict.fromkeys([*begun, *near, *inside]))[:NEAREST]
 
 
 def near_ones(name: str, there: Iterable[str]) -> str:
