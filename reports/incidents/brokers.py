@@ -29,7 +29,14 @@ from kafkascope.reports.incidents.outages import (
 from kafkascope.reports.incidents.runs import in_runs
 from kafkascope.reports.incidents.signs import REPLICA_ERRORS, Signs
 from kafkascope.reports.incidents.slow_brokers import SlowTime
-from kafkascope.reports.incidents.stalls import at_once, came_back, stalled_together, stalls_of
+from kafkascope.reports.incidents.stalls import (
+    at_once,
+    at_one_address,
+    came_back,
+    stalled_there,
+    stalled_together,
+    stalls_of,
+)
 from kafkascope.reports.incidents.table_rows import Row, between
 from kafkascope.reports.incidents.unseen import touches
 from kafkascope.reports.vocabulary.finding_kinds import Severity
@@ -60,6 +67,9 @@ def incidents(signs: Signs) -> Iterator[Incident]:
     told: set[int] = set()
     for run in at_once(signs, [one for one in found if one.stands_still], slow):
         yield stalled_together(signs, run)
+        told.update(map(id, run))
+    for run, beside in at_one_address(signs, [one for one in found if one.stands_still and id(one) not in told]):
+        yield stalled_there(signs, run, beside)
         told.update(map(id, run))
     for host in sorted(by_host.keys() | slow.keys()):
         stalls = [one for one in by_host.get(host, ()) if one.stands_still and id(one) not in told]

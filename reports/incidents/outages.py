@@ -134,7 +134,11 @@ def outages(signs: Signs) -> list[Outage]:
     found += _stood_still(signs, found)
     found = [one for one in found if one.before or not hides(signs, one.started, one.ended or signs.end)]
     found = _with_fetches(signs, _once(signs, sorted(found, key=lambda one: (one.started, one.host))))
-    follows, out_of_reach = _Waits(signs, found).explain, signs.once(vanished)
+    # Of whom all that waited may have waited for others: they are waited for by nobody, as far as is known.
+    waited_for = [
+        one for one in found if one.gone or one.is_cut_off or one.unfetched or not _may_wait_for_others(signs, one)
+    ]
+    follows, out_of_reach = _Waits(signs, waited_for).explain, signs.once(vanished)
     found = [one for one in found if one.gone or one.unfetched or not follows(one)]
     by_host: dict[str, list[Outage]] = defaultdict(list)
     for one in found:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
@@ -21,6 +22,7 @@ from kafkascope.reports.incidents.outages import (
 from kafkascope.reports.incidents.runs import in_runs
 from kafkascope.reports.incidents.signs import Signs
 from kafkascope.reports.incidents.slow_brokers import SlowTime
+from kafkascope.reports.incidents.table_rows import Row
 from kafkascope.reports.vocabulary.finding_kinds import Severity
 from kafkascope.reports.vocabulary.incident_kinds import IncidentKind, Role
 from kafkascope.reports.vocabulary.thresholds import threshold
@@ -69,6 +71,37 @@ def at_once(
     for run in in_runs(sorted(quiet, key=lambda one: (one.silence["since"], one.host)), is_one):
         if len({one.address for one in run}) > 1:
             yield run
+
+
+def at_one_address(signs: Signs, stalls: Sequence[Outage]) -> Iterator[tuple[Sequence[Outage], list[Row]]]:
+    """Stalls at one address from one moment to another, and silences of others there in which somebody waited as well.
+
+    One befell all: what is there is a proxy, or forwards ports, or is the machine of all of them.
+    """
+    by_address: dict[str, list[Outage]] = defaultdict(list)
+    for one in stalls:
+        if one.address != one.host and not one.by_its_own:
+            by_address[one.address].append(one)
+    for of_address in by_address.values():
+        for run in in_runs(of_address, lambda run, one: _is_as_long(signs, run[0], one.silence)):
+            hosts = {one.host for one in run}
+            beside = [
+                row
+                for row in signs.silences
+                if row["waiting"]
+                and row["host"] not in hosts
+                and address_alone(row["host"]) == run[0].address
+                and _is_as_long(signs, run[0], row)
+            ]
+            if len(hosts) > 1 or beside:
+                yield run, beside
+
+
+def _is_as_long(signs: Signs, stall: Outage, silence: Row) -> bool:
+    """Whether somebody was silent from the same moment to the same."""
+    ends = [row["until"] or signs.end for row in (stall.silence, silence)]
+    begins = [row["since"] for row in (stall.silence, silence)]
+    return bool(max(abs(begins[1] - begins[0]), abs(ends[1] - ends[0])) <= _AT_ONCE_NS)
 
 
 def _is_part(stall: Outage, time: SlowTime) -> bool:
@@ -154,6 +187,45 @@ def stalled_together(signs: Signs, run: Sequence[Outage]) -> Incident:
         effects=effects,
         findings=frozenset().union(*(one.findings for one in told)),
         rebalances=frozenset().union(*(one.rebalances for one in told)),
+    )
+
+
+def stalled_there(signs: Signs, run: Sequence[Outage], beside: Sequence[Row]) -> Incident:
+    """One incident for all at an address that stood still at once."""
+    worst = max(run, key=lambda one: one.lasted_ms)
+    told = _stalled(signs, [worst])
+    hosts = sorted({one.host for one in run} | {row["host"] for row in beside})
+    rows = [*(one.silence for one in run), *beside]
+    names = {name for row in rows for name in row["waiting_clients"] or ()}
+    subjects = dict.fromkeys(subject for host in hosts for subject in signs.broker(host, worst.started))
+    effects = (
+        of_requests(sum(row["waiting"] for row in rows), names, worst.lasted_ms),
+        *(effect for effect in told.effects if effect.what != "requests"),
+    )
+    return replace(
+        told,
+        subjects=tuple(sorted(subjects, key=lambda one: one.role != Role.BROKER)),
+        headline=f"{listed([signs.broker_words(host, worst.started) for host in hosts])} answered nobody for "
+        f"{duration(worst.lasted_ms)} from {clock(worst.started)} on, all at once, and all are at {worst.address}"
+        + outcome(effects),
+        evidence=(
+            *told.evidence[:1],
+            *(
+                Weighed(
+                    f"{signs.broker_words(row['host'], row['since'])} said nothing in that time either, though "
+                    f"{counted(row['waiting'], 'request')} waited",
+                    row["first_packet"],
+                    row["since"],
+                    0.8,
+                )
+                for row in rows
+                if row is not worst.silence
+            ),
+            *told.evidence[1:],
+        ),
+        advice=f"Look at what {worst.address} is, at that moment: a proxy or load balancer, a host that forwards "
+        "ports, or the machine that these brokers run on. If they run elsewhere, nothing was wrong with them.",
+        effects=effects,
     )
 
 

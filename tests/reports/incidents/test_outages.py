@@ -396,6 +396,38 @@ def test_where_a_proxy_takes_connections_and_closes_them_its_broker_is_gone(
         assert one.advice.startswith("Something takes connections in its place")
 
 
+PROXY = [event("broker_listed", 0, node_id=n, host=f"{B1}:1909{n}", told_by=f"{B1}:19091") for n in (1, 2, 3)]
+
+
+@pytest.mark.parametrize(
+    ("since", "until", "given", "is_one"),
+    [
+        (10.1, 15.2, {}, True),
+        (10.1, 15.2, {"waiting_replicas": 4}, True),  # who waits there may wait for replicas
+        (10.1, 15.2, {"waiting": 0}, False),
+        (10.4, 15.2, {}, False),
+        (10.1, 15.4, {}, False),
+    ],
+)
+def test_brokers_at_one_address_that_stand_still_at_once_are_behind_one_thing(
+    since: float, until: float, given: Row, is_one: bool
+) -> None:
+    other = silence(f"{B1}:19092", since, until, **HELD | given)
+    (one,) = found(silences=[silence(f"{B1}:19091", 10, 15, **HELD), other], cluster_events=PROXY)
+    assert one.kind == "broker_stalled"
+    assert (f"all at once, and all are at {B1}" in one.headline) == is_one
+    assert len([subject for subject in one.subjects if subject.role == "broker"]) == 1 + is_one
+    assert one.effects[0].count == (8 if is_one else 4)
+    assert one.advice.startswith(f"Look at what {B1} is") == is_one
+
+
+def test_of_whom_all_may_wait_for_others_nobody_waits() -> None:
+    """It may stand still as it waits for the very broker of which something else is due."""
+    waits = silence(B2, 10, 16, **HELD | {"waiting_replicas": 4})
+    (one,) = told(silence(B1, 10.1, 15.9, **HELD), waits)
+    assert (one.kind, one.subjects[0].name) == ("broker_stalled", "1")
+
+
 def test_nobody_waits_for_one_that_is_silent() -> None:
     assert told(silence(B1, 10, 15, **HELD | {"waiting": 0})) == []
 
