@@ -18,10 +18,11 @@ from kafkascope.reports.columns.words import clock, duration
 from kafkascope.reports.incidents.cut_off import CutOff, cut_off
 from kafkascope.reports.incidents.incident import Effect, Incident, Subject, Weighed, every
 from kafkascope.reports.incidents.incident import in_words as outcome
+from kafkascope.reports.incidents.outages import outages
 from kafkascope.reports.incidents.replication import HeldUp, held_up_between
 from kafkascope.reports.incidents.runs import in_runs
 from kafkascope.reports.incidents.signs import Signs
-from kafkascope.reports.incidents.vanished import Unheard, Vanished, vanished
+from kafkascope.reports.incidents.vanished import Unheard, Vanished, heard_at_last, sent_again, vanished
 from kafkascope.reports.vocabulary.finding_kinds import Severity
 from kafkascope.reports.vocabulary.incident_kinds import IncidentKind, Role
 from kafkascope.reports.vocabulary.thresholds import threshold
@@ -76,8 +77,7 @@ def lossy(signs: Signs) -> dict[tuple[str, str], list[Path]]:
     chosen = again.filter(pc.greater_equal(again["retransmits_sum"], threshold("lost_packets")))
     found: dict[tuple[str, str], list[Path]] = {}
     gone: dict[_Hosts, list[Unheard]] = defaultdict(list)
-    of_paths: list[Vanished | CutOff] = [*signs.once(vanished), *signs.once(cut_off)] if chosen.num_rows else []
-    for one in chain.from_iterable(each.unheard for each in of_paths):
+    for one in _told_otherwise(signs) if chosen.num_rows else ():
         gone[one.client, address_alone(one.broker)].append(one)
     for pair, spans in _paths(counted_spans, chosen).items():
         if pair[0] == pair[1]:
@@ -89,6 +89,20 @@ def lossy(signs: Signs) -> dict[tuple[str, str], list[Path]]:
     heard = {(row["client"], row["broker"]) for row in between_them if row["packets_up"] and row["packets_down"]}
     may_tell = set() if signs.was_filtered else heard
     return {pair: bad for pair, bad in found.items() if pair in may_tell or _were_missed(bad)}
+
+
+def _told_otherwise(signs: Signs) -> Iterator[Unheard]:
+    """What was sent in vain, and is told: paths that are blocked, hosts that are cut off, brokers that are gone."""
+    of_paths: list[Vanished | CutOff] = [*signs.once(vanished), *signs.once(cut_off)]
+    yield from chain.from_iterable(each.unheard for each in of_paths)
+    away = [one for one in signs.once(outages) if not one.stands_still]
+    for unheard in (*signs.once(sent_again), *heard_at_last(signs)) if away else ():
+        hosts = unheard.client, address_alone(unheard.broker)
+        if any(
+            one.address in hosts and one.started <= unheard.last and unheard.since <= (one.ended or signs.end)
+            for one in away
+        ):
+            yield unheard
 
 
 def losses(signs: Signs) -> Iterator[Incident]:

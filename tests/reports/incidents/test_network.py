@@ -13,6 +13,7 @@ from tests.reports.incidents.tables_of import (
     BROKERS,
     H1,
     H2,
+    HELD,
     Row,
     connection,
     found,
@@ -20,6 +21,7 @@ from tests.reports.incidents.tables_of import (
     names,
     only,
     seconds,
+    silence,
 )
 from tests.reports.incidents.test_slow_brokers import writes
 
@@ -220,6 +222,23 @@ def test_writes_that_wait_for_replicas_are_told_with_what_brokers_did_not_hear_o
         assert incidents[0].effects[-1].text == text
         assert incidents[0].headline.endswith(f"; {text}")
         assert text not in incidents[0].what
+
+
+@pytest.mark.parametrize(
+    ("timeouts", "until", "kinds"),
+    [
+        (20, 25, ["broker_down"]),
+        (9, 25, ["broker_down", "network_loss"]),  # most of it was acknowledged
+        (20, 10.4, ["network_loss"]),  # it was there
+    ],
+)
+def test_what_is_sent_in_vain_to_a_broker_that_cannot_be_reached_is_not_lost(
+    timeouts: int, until: float, kinds: list[str]
+) -> None:
+    again = {"unacked_since": 10.5, "timeout_retransmits": timeouts, "retransmits": 20, "packets": 30}
+    row = health(1, "client", [], [10.5, 11.1, 13.5, 16.7], acknowledgements=1, **again)
+    gone = silence(B1, 10, until, **HELD | {"acknowledged": 0})
+    assert sorted(one.kind for one in found(silences=[gone], **of_kafka([row]))) == kinds
 
 
 @pytest.mark.parametrize(("again", "told"), [(70, 1), (80, 2), (240, 2)])
