@@ -39,6 +39,7 @@ _RTO_MS = 200.0  # the least that Linux waits for an acknowledgement before it s
 class Path:
     """What two hosts sent each other in ten seconds, both directions."""
 
+    at: int = 0  # begin of the ten seconds
     packets: int = 0
     retransmits: int = 0
     repaired: int = 0  # signs that the receiver missed something: duplicate acks, SACK'd gaps, fast retransmits
@@ -53,6 +54,7 @@ def _paths(spans: pa.Table, chosen: pa.Table) -> dict[tuple[str, str], dict[int,
     found: dict[tuple[str, str], dict[int, Path]] = defaultdict(lambda: defaultdict(Path))
     for row in spans.join(chosen.select(_PAIR), _PAIR, join_type="left semi").to_pylist():
         path = found[row["client"], row["broker"]][row["at"]]
+        path.at = row["at"]
         path.packets += row["packets"]
         path.retransmits += row["retransmits"] - row["spurious_retransmits"] - row["retransmits_to_closed"]
         path.timeouts += row["timeout_retransmits"]
@@ -106,8 +108,12 @@ def _told_otherwise(signs: Signs) -> Iterator[Unheard]:
 
 
 def losses(signs: Signs) -> Iterator[Incident]:
-    """An incident for each host to or from which packets are lost."""
-    found = signs.once(lossy)
+    """An incident for each host to or from which packets are lost, but for those that queues had no room for."""
+    late = signs.once(delayed)
+    found = {
+        pair: [path for path in of_pair if path.at not in _ats(late, pair)]
+        for pair, of_pair in signs.once(lossy).items()
+    }
     for host, together in _at_one_time(found, lambda path: (path.first, path.last)):
         pairs, paths = {pair for pair, _ in together}, [path for _, path in together]
         sent, again = sum(path.packets for path in paths), sum(path.retransmits for path in paths)
@@ -160,6 +166,11 @@ def losses(signs: Signs) -> Iterator[Incident]:
             findings=held.findings,
             rebalances=held.rebalances,
         )
+
+
+def _ats(late: Mapping[_Hosts, Sequence[Late]], pair: _Hosts) -> set[int]:
+    """Spans in which packets between two hosts, whoever asks, took long: a queue that grows is full at last."""
+    return {one.at for way in (pair, pair[::-1]) for one in late.get(way, ())}
 
 
 def _held_up(signs: Signs, hosts: Collection[str], since: int, until: int) -> HeldUp:
@@ -236,8 +247,13 @@ def delays(signs: Signs) -> Iterator[Incident]:
         worst, best = max(one.longest for one in late), min(one.best for one in late)
         others = sorted({one for pair in pairs for one in pair if one != host})
         held = _held_up(signs, {host, *others}, since, until)
+        ats = {(frozenset(pair), one.at) for pair, one in together}
+        lost = [
+            path for pair, of_pair in signs.once(lossy).items() for path in of_pair if (frozenset(pair), path.at) in ats
+        ]
         effects = (
             Effect("time", f"each round trip up to {duration(worst - best)} longer", None, worst - best),
+            *_lost_beside(lost),
             *held.effects,
         )
         yield Incident(
@@ -262,11 +278,17 @@ def delays(signs: Signs) -> Iterator[Incident]:
             ),
             advice="Look at the network in between for that time: a longer route, a full link (queues), traffic "
             "shaping; brokers acknowledge in the kernel, so it is not Kafka that is slow.",
-            cost_ms=worst * len(late) + held.cost_ms,
+            cost_ms=worst * len(late) + sum(path.timeouts for path in lost) * _RTO_MS + held.cost_ms,
             effects=effects,
             findings=held.findings,
             rebalances=held.rebalances,
         )
+
+
+def _lost_beside(paths: Sequence[Path]) -> Iterator[Effect]:
+    """Packets that were lost while others took long."""
+    if again := sum(path.retransmits for path in paths):
+        yield Effect("packets", f"{counted(again, 'packet')} lost and sent again, as it seems for want of room", again)
 
 
 def _usual(samples: int, total_us: int, longest_ms: float) -> float:

@@ -18,6 +18,7 @@ from tests.reports.incidents.tables_of import (
     connection,
     found,
     health,
+    listed,
     names,
     only,
     seconds,
@@ -130,6 +131,30 @@ def test_round_trips_that_grow_are_a_delay() -> None:
     assert (seconds(one.started), seconds(one.ended)) == (10, 29)
     assert "take up to 150 ms there and back instead of 1.0 ms" in one.headline
     assert len(one.evidence) == 2
+
+
+@pytest.mark.parametrize(
+    ("client", "broker", "kinds"),
+    [
+        (H1, B1, ["network_delay"]),
+        (B1, H1, ["network_delay"]),  # whoever asks the other
+        (H2, B1, ["network_delay", "network_loss"]),
+    ],
+)
+def test_what_is_lost_where_packets_take_long_had_no_room_in_the_queue(
+    client: str, broker: str, kinds: list[str]
+) -> None:
+    late = [FAST, *(trips(at, 100, 120) for at in (10, 20))]
+    lost = [
+        sent(at, 2, packets=100, retransmits=10, duplicate_acks=10, client=client, broker=f"{broker}:9092")
+        for at in (10, 20)
+    ]
+    brokers = [*BROKERS, listed(3, H1)]
+    incidents = found(**of_kafka([*late, *lost]), cluster_events=brokers)
+    assert sorted(one.kind for one in incidents) == kinds
+    (one,) = (one for one in incidents if one.kind == "network_delay")
+    assert [effect.count for effect in one.effects if effect.what == "packets"] == [20] * (len(kinds) == 1)
+    assert one.cost_ms == 240
 
 
 @pytest.mark.parametrize(
