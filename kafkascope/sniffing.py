@@ -480,14 +480,12 @@ def _exchanges(source: BatchSource, options: SniffOptions, out: Writable, remark
 
 def _no_match(options: SniffOptions) -> NoMatch | None:
     """Who finds out why filters let nothing through; None without filters."""
-    expression, packet = options.filters.expression, options.filters.packet
+    expression = options.filters.expression
     if expression is None:
         return None
     from kafkascope.filters.no_match import NoMatch
 
-    return NoMatch(
-        expression, None if packet is None else f"{packet} brings none of them anything new; {packet.advice}"
-    )
+    return NoMatch(expression, options.filters.packet)
 
 
 def _observe(no_match: NoMatch | None, batch: Batch, matched: int) -> None:

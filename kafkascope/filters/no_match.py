@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Protocol
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kafkascope.filters.expressions import Condition, Expression, Value, conditions
+from kafkascope.filters.expressions import Condition, Expression, Value, conditions, passing
 from kafkascope.filters.fields import Kind
 from kafkascope.reports.columns.nearest import NEAREST, near_ones
 from kafkascope.reports.columns.shown import shown_text
@@ -20,21 +22,35 @@ _KINDS = (Kind.TEXT, Kind.NUMBER)
 _NO_NAMES: Mapping[str, str] = {}
 
 
+class PacketAsked(Protocol):
+    """A packet whose exchanges are wanted; its text names it."""
+
+    @property
+    def exchanges(self) -> Expression:
+        """Those that it is part of."""
+
+    @property
+    def advice(self) -> str:
+        """Where to look instead, if it is in none."""
+
+
 class NoMatch:
     """Batches that were filtered in; at the end a remark, if filters let nothing through."""
 
-    def __init__(self, expression: Expression, also: str | None = None, most: int = MOST_NAMES) -> None:
-        """Names and numbers that are asked for as a whole are looked for; also: what else is to be said."""
+    def __init__(self, expression: Expression, packet: PacketAsked | None = None, most: int = MOST_NAMES) -> None:
+        """Names and numbers that are asked for as a whole are looked for; packet: the one that is asked for."""
         wanted = [one for one in conditions(expression) if one.comparison == "==" and one.kind in _KINDS and one.asked]
         self._there: list[tuple[Condition, set[Value]]] = [(one, set()) for one in wanted]
-        self._also = also
+        self._packet = packet
         self._most = most
-        self._seen = self._matched = 0
+        self._seen = self._matched = self._of_packet = 0
 
     def observe(self, exchanges: pa.Table, matched: int) -> None:
         """Take in exchanges with both ends, of which so many passed."""
         self._seen += len(exchanges)
         self._matched += matched
+        if self._packet is not None and not self._matched:
+            self._of_packet += int(np.count_nonzero(passing(self._packet.exchanges, exchanges)))
         for one, names in self._there if not self._matched else ():
             if len(names) < self._most:
                 found = pc.unique(one.field.values(exchanges, one.kind).values).slice(0, self._most)
@@ -61,7 +77,14 @@ class NoMatch:
                 fold = str.lower if one.field.is_word else str
                 if not any(fold(str(value)) == fold(str(other)) for other in there):
                     said.append(f"{one.asked} {shown_text(str(value))}: {_instead(value, there)}")
-        return "; ".join([*said, self._also] if self._also else said)
+        if self._packet is not None:
+            said.append(self._what_of(self._packet))
+        return "; ".join(said)
+
+    def _what_of(self, packet: PacketAsked) -> str:
+        if self._of_packet:
+            return f"{packet} is part of {counted(self._of_packet, 'exchange')}, which other filters leave out"
+        return f"{packet} brings none of them anything new; {packet.advice}"
 
 
 def _instead(value: Value, there: set[Value]) -> str:

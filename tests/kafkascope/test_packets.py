@@ -114,6 +114,15 @@ def test_a_packet_of_no_exchange(command: Command) -> None:
     assert "matched; packet 91 (10.77.1.11:9092 > 10.77.1.13:35142, 38 bytes) brings none of" in ended.stderr
 
 
+def test_a_packet_whose_exchange_other_filters_leave_out(command: Command) -> None:
+    ended = command("sniff", "-r", JOINS, "--packet", "91", "--errors")
+    assert (ended.returncode, ended.stdout) == (0, "")
+    assert "0 of 426 exchanges matched; packet 91 (10.77.1.11:9092 > 10.77.1.13:35142, 38 bytes) is part of 1 " in (
+        ended.stderr
+    )
+    assert ended.stderr.endswith("exchange, which other filters leave out\n")
+
+
 def test_a_packet_behind_pseudonyms(command: Command) -> None:
     ended = command("sniff", "-r", JOINS, "--anonymize", "key", "--packet", "91", "--fields", "request_packet,client")
     assert ended.stdout.startswith("87\t")
