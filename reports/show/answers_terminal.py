@@ -92,7 +92,7 @@ def _findings(answers: Answers) -> Iterator[RenderableType]:
 
 def _finding(one: Finding) -> Text:
     since = f", since {clock(one.since)}" if one.since is not None else ""
-    packets = [f"{seen.packet}" for seen in one.evidence if seen.packet is not None][:3]
+    packets = list(dict.fromkeys(f"{seen.packet}" for seen in one.evidence if seen.packet is not None))[:3]
     told = f", packet{'s' if len(packets) > 1 else ''} {', '.join(packets)}" if packets else ""
     text = Text.assemble((shown_text(one.title), "bold"), (f"\n{shown_text(one.subject)}{since}{told}", "dim"))
     return text.append(f"\n→ {shown_text(one.advice)}") if one.advice else text

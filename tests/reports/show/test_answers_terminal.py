@@ -13,7 +13,7 @@ from rich.console import Console
 from kafkascope.reports.answers.answers import answers
 from kafkascope.reports.incidents.incident import incident_table
 from kafkascope.reports.show.answers_terminal import show
-from kafkascope.reports.vocabulary.tables import LATENCY
+from kafkascope.reports.vocabulary.tables import FINDINGS, LATENCY
 from tests.reports.show.made_incidents import DOWN, incidents_table
 from tests.reports.show.page.made_tables import (
     SUMMARY,
@@ -46,6 +46,14 @@ def test_findings_come_first_and_all_fits_in_two_screens() -> None:
     places = [text.index(part) for part in order]
     assert places == sorted(places)
     assert len(text.splitlines()) <= 80
+
+
+def test_a_packet_that_shows_several_things_is_named_once() -> None:
+    [row] = finding_table(1).to_pylist()
+    seen = row["evidence"][0]
+    row["evidence"] = [seen | {"packet": packet} for packet in (202, 370, 202, 410)]
+    table = pa.Table.from_pylist([row], schema=FINDINGS)
+    assert ", packets 202, 370, 410" in shown(everything() | tables_of(findings=table))
 
 
 def test_a_thousand_groups_and_findings_are_cut_and_counted() -> None:
