@@ -663,7 +663,7 @@ def _unread(engine: Engine, options: EngineOptions) -> Iterator[str]:
     """What to say of connections that may be Kafka, and were not read as such."""
     connections = engine.connections
     if tls := {str(port): count for (port, protocol), count in connections.items() if protocol == "tls"}:
-        yield tls_remark(tls)
+        yield tls_remark(tls, has_key_log=bool(options.session.key_logs))
         yield from tls_talk_remarks(tls_talks(engine.tls_talks))
     if others := not_taken(connections, options.session.ports):
         yield not_taken_remark(others)

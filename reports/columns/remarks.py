@@ -78,17 +78,24 @@ FILTERED = (
 """What to say of such a capture."""
 
 
-def tls_remark(connections: Mapping[str, int]) -> str:
-    """What to say of encrypted connections, counted by the brokers' ports (at least one)."""
+def tls_remark(connections: Mapping[str, int], *, has_key_log: bool = False) -> str:
+    """What to say of encrypted connections, counted by the brokers' ports (at least one).
+
+    has_key_log: secrets were given, and none of these connections could be read with them.
+    """
     ports = sorted(connections, key=lambda port: (-connections[port], not port.isdecimal(), len(port), port))
     more = f" and {len(ports) - PORTS_SHOWN:,} more" if len(ports) > PORTS_SHOWN else ""
     count = sum(connections.values())
     are, them = ("is", "it") if count == 1 else ("are", "them")
+    advice = (
+        f"the key log that was given does not open {them}; `kafkascope analyze` tells why (issues tls_not_opened)"
+        if has_key_log
+        else "capture where it is in the clear, such as a plaintext listener, or give the secrets that clients or "
+        "brokers log (--tls-keylog)"
+    )
     return (
         f"{counted(count, 'connection')} {are} encrypted with TLS, to {'port' if len(ports) == 1 else 'ports'} "
-        f"{', '.join(ports[:PORTS_SHOWN])}{more}: what is in {them} cannot be read; "
-        "capture where it is in the clear, such as a plaintext listener, or give the secrets that clients or brokers "
-        "log (--tls-keylog)"
+        f"{', '.join(ports[:PORTS_SHOWN])}{more}: what is in {them} cannot be read; {advice}"
     )
 
 

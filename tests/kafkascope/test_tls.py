@@ -169,7 +169,7 @@ def test_live_a_key_log_is_followed(tmp_path: Path, late: int) -> None:
 
     with Listening(Replayed(log, late), options) as listening:  # type: ignore[arg-type]
         live = rows(batch.tables["exchanges"] for batch in listening.batches() if "exchanges" in batch.tables)
-        assert not any("key log" in remark for remark in listening.remarks() if "tls-keylog" not in remark)
+        assert not any("key log" in remark for remark in listening.remarks() if "encrypted with TLS" not in remark)
     assert live == rows([kafkascope.read(CAPTURE, tls_keylog=KEY_LOG, answers=False).arrow("exchanges")])
 
 
@@ -215,6 +215,7 @@ def test_a_key_log_without_its_secrets_is_said_to_have_none(command: Command, tm
     assert done.returncode == 0
     assert len(done.stdout.splitlines()) == 1
     assert ("a line of a key log is not LABEL" in done.stderr) == bool(text)
+    assert "cannot be read; the key log that was given does not open them" in done.stderr
     issues = kafkascope.read(CAPTURE, tls_keylog=tmp_path / "keys").issues
     assert (issues.kind == "tls_not_opened").sum() > 60
 

@@ -3,6 +3,12 @@ from __future__ import annotations
 from kafkascope.reports.columns.remarks import no_kafka, not_taken, not_taken_remark, tls_remark
 
 
+def test_who_gave_a_key_log_is_not_told_to_give_one() -> None:
+    told = tls_remark({"9094": 1}, has_key_log=True)
+    assert "cannot be read; the key log that was given does not open it; `kafkascope analyze` tells why" in told
+    assert "--tls-keylog" not in told
+
+
 def test_ports_of_tls_are_told_by_their_connections_and_a_flood_of_them_is_cut() -> None:
     assert tls_remark({"9094": 1}).startswith("1 connection is encrypted with TLS, to port 9094: what is in it cannot")
     assert "9 connections are encrypted with TLS, to ports 443, 9093, 10000:" in tls_remark(
