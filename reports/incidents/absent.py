@@ -13,8 +13,10 @@ from kafkascope.reports.columns.text import address, address_alone, counted, wit
 from kafkascope.reports.columns.words import clock, duration
 from kafkascope.reports.incidents.incident import Effect, Incident, Subject, Weighed, every
 from kafkascope.reports.incidents.incident import in_words as outcome
+from kafkascope.reports.incidents.outage import Outage
 from kafkascope.reports.incidents.outage_costs import leaderless
-from kafkascope.reports.incidents.outages import BACK, Outage, outages
+from kafkascope.reports.incidents.outages import outages
+from kafkascope.reports.incidents.returns import BACK
 from kafkascope.reports.incidents.signs import Signs
 from kafkascope.reports.incidents.table_rows import Row
 from kafkascope.reports.incidents.who_is_who import Node

@@ -27,7 +27,8 @@ from kafkascope.reports.incidents.fates import (
     refused_before,
 )
 from kafkascope.reports.incidents.incident import Incident, every, in_words
-from kafkascope.reports.incidents.members import losses, may_have_spoken, tries_on
+from kafkascope.reports.incidents.losses import losses
+from kafkascope.reports.incidents.members import may_have_spoken, tries_on
 from kafkascope.reports.incidents.outages import outages
 from kafkascope.reports.incidents.signs import Signs
 from kafkascope.reports.incidents.table_rows import Row

@@ -16,17 +16,13 @@ from kafkascope.reports.incidents.away import is_off
 from kafkascope.reports.incidents.blackouts import blackouts
 from kafkascope.reports.incidents.incident import Incident, Weighed
 from kafkascope.reports.incidents.incident import in_words as outcome
+from kafkascope.reports.incidents.outage import Outage
 from kafkascope.reports.incidents.outage_costs import LEADERLESS, cost_of
-from kafkascope.reports.incidents.outages import (
-    ANNOUNCED,
-    BACK,
-    FOLLOWS_NS,
-    Outage,
-    outages,
-    turned_away,
-    waited_for_until,
-)
+from kafkascope.reports.incidents.outages import outages, turned_away
+from kafkascope.reports.incidents.replica_waits import FOLLOWS_NS, waited_for_until
+from kafkascope.reports.incidents.returns import BACK
 from kafkascope.reports.incidents.runs import in_runs
+from kafkascope.reports.incidents.shutdowns import ANNOUNCED
 from kafkascope.reports.incidents.signs import REPLICA_ERRORS, Signs
 from kafkascope.reports.incidents.slow_brokers import SlowTime
 from kafkascope.reports.incidents.stalls import (

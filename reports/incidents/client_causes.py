@@ -17,7 +17,8 @@ from kafkascope.reports.columns.words import clock, duration
 from kafkascope.reports.groups.body import body_of
 from kafkascope.reports.groups.body import rows as bodies
 from kafkascope.reports.incidents import credentials, lag
-from kafkascope.reports.incidents.changes import changes_made, credentials_before, quota_before
+from kafkascope.reports.incidents.alterations import credentials_before, quota_before
+from kafkascope.reports.incidents.changes import changes_made
 from kafkascope.reports.incidents.incident import EVIDENCE_SHOWN, Effect, Subject, Weighed
 from kafkascope.reports.incidents.signs import Signs
 from kafkascope.reports.measures.client_facts import NO_NAME

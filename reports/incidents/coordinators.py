@@ -12,8 +12,9 @@ from kafkascope.reports.columns.text import address_alone, counted
 from kafkascope.reports.columns.words import clock
 from kafkascope.reports.groups.body import body_of
 from kafkascope.reports.incidents.incident import Effect, Incident, Weighed, every
+from kafkascope.reports.incidents.outage import Outage, out_at
 from kafkascope.reports.incidents.outage_costs import uncoordinated_by
-from kafkascope.reports.incidents.outages import Outage, out_at, outages
+from kafkascope.reports.incidents.outages import outages
 from kafkascope.reports.incidents.signs import Signs, host_of
 from kafkascope.reports.incidents.table_rows import Row
 from kafkascope.reports.incidents.uncoordinated import Uncoordinated, uncoordinated

@@ -17,7 +17,7 @@ from kafkascope.reports.columns.words import clock, duration
 from kafkascope.reports.incidents import awaited
 from kafkascope.reports.incidents.costs import of_rebalances
 from kafkascope.reports.incidents.incident import Effect, Incident, Weighed, every, in_words
-from kafkascope.reports.incidents.members import losses
+from kafkascope.reports.incidents.losses import losses
 from kafkascope.reports.incidents.runs import in_runs
 from kafkascope.reports.incidents.signs import Life, Signs
 from kafkascope.reports.incidents.table_rows import Row

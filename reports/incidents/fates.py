@@ -16,7 +16,7 @@ from kafkascope.reports.columns.text import counted
 from kafkascope.reports.columns.words import duration
 from kafkascope.reports.incidents.costs import leader_before
 from kafkascope.reports.incidents.incident import Effect, Weighed
-from kafkascope.reports.incidents.outages import Outage
+from kafkascope.reports.incidents.outage import Outage
 from kafkascope.reports.incidents.signs import Signs
 from kafkascope.reports.incidents.table_rows import Row
 from kafkascope.reports.incidents.traces import Traces, Whereabouts, traces

@@ -13,13 +13,8 @@ from kafkascope.decoders.errors import Error
 from kafkascope.reports.columns.name_lists import in_words, listed
 from kafkascope.reports.columns.text import client_name
 from kafkascope.reports.columns.words import clock
-from kafkascope.reports.incidents.changes import (
-    Alteration,
-    changes_made,
-    named_in,
-    retention_before,
-    topics_deleted,
-)
+from kafkascope.reports.incidents.alterations import Alteration, retention_before
+from kafkascope.reports.incidents.changes import changes_made, named_in, topics_deleted
 from kafkascope.reports.incidents.incident import Effect, Incident, Subject, Weighed, every
 from kafkascope.reports.incidents.runs import in_runs
 from kafkascope.reports.incidents.signs import Signs

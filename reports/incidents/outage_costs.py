@@ -12,7 +12,10 @@ from kafkascope.reports.incidents import slow_brokers
 from kafkascope.reports.incidents.costs import lost_by, of_rebalances
 from kafkascope.reports.incidents.incident import Effect
 from kafkascope.reports.incidents.members import with_fates
-from kafkascope.reports.incidents.outages import FOLLOWS_NS, Outage, moved_otherwise, outages, waited_for_until
+from kafkascope.reports.incidents.outage import Outage
+from kafkascope.reports.incidents.outages import outages
+from kafkascope.reports.incidents.replica_waits import FOLLOWS_NS, waited_for_until
+from kafkascope.reports.incidents.shutdowns import moved_otherwise
 from kafkascope.reports.incidents.signs import Signs
 from kafkascope.reports.incidents.table_rows import Row, between
 from kafkascope.reports.incidents.uncoordinated import Uncoordinated, uncoordinated

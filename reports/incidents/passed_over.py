@@ -15,7 +15,7 @@ from kafkascope.reports.columns.arrow import moment
 from kafkascope.reports.columns.name_lists import in_words, listed
 from kafkascope.reports.columns.text import client_name
 from kafkascope.reports.columns.words import clock
-from kafkascope.reports.incidents.changes import retention_before
+from kafkascope.reports.incidents.alterations import retention_before
 from kafkascope.reports.incidents.incident import Effect, Incident, Subject, Weighed
 from kafkascope.reports.incidents.lost_positions import ADVICE_DELETED, altered, deletion_before, why
 from kafkascope.reports.incidents.signs import Signs

@@ -16,7 +16,8 @@ from kafkascope.reports.incidents.costs import of_rebalances
 from kafkascope.reports.incidents.fates import Loss
 from kafkascope.reports.incidents.incident import Effect, Incident, Weighed, every
 from kafkascope.reports.incidents.incident import in_words as outcome
-from kafkascope.reports.incidents.members import cut_off_by, losses, returned, without_others
+from kafkascope.reports.incidents.losses import cut_off_by, losses
+from kafkascope.reports.incidents.members import returned, without_others
 from kafkascope.reports.incidents.network import by_common_host
 from kafkascope.reports.incidents.replication import held_up_between
 from kafkascope.reports.incidents.runs import in_runs

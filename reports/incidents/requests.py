@@ -15,10 +15,12 @@ from kafkascope.decoders.errors import Error
 from kafkascope.reports.columns.name_lists import listed
 from kafkascope.reports.columns.text import address, client_name, counted
 from kafkascope.reports.columns.words import clock, duration
-from kafkascope.reports.incidents.changes import Alteration, altered_before, topics_deleted
+from kafkascope.reports.incidents.alterations import Alteration, altered_before
+from kafkascope.reports.incidents.changes import topics_deleted
 from kafkascope.reports.incidents.incident import EVIDENCE_SHOWN, Effect, Incident, Weighed, every
 from kafkascope.reports.incidents.no_protocol import unjoined
-from kafkascope.reports.incidents.outages import Outage, out_at, outages
+from kafkascope.reports.incidents.outage import Outage, out_at
+from kafkascope.reports.incidents.outages import outages
 from kafkascope.reports.incidents.planned import comes_of
 from kafkascope.reports.incidents.runs import in_runs
 from kafkascope.reports.incidents.signs import REPLICA_ERRORS, Signs

@@ -14,11 +14,9 @@ from kafkascope.reports.incidents import slow_brokers
 from kafkascope.reports.incidents.blackouts import hush
 from kafkascope.reports.incidents.incident import Incident, Weighed
 from kafkascope.reports.incidents.incident import in_words as outcome
+from kafkascope.reports.incidents.outage import Outage
 from kafkascope.reports.incidents.outage_costs import cost_of, of_requests
-from kafkascope.reports.incidents.outages import (
-    BACK,
-    Outage,
-)
+from kafkascope.reports.incidents.returns import BACK
 from kafkascope.reports.incidents.runs import in_runs
 from kafkascope.reports.incidents.signs import Signs
 from kafkascope.reports.incidents.slow_brokers import SlowTime

@@ -12,7 +12,7 @@ from kafkascope.reports.columns.name_lists import listed
 from kafkascope.reports.columns.text import address, counted
 from kafkascope.reports.columns.words import clock
 from kafkascope.reports.incidents import oversized, too_old
-from kafkascope.reports.incidents.changes import limit_before
+from kafkascope.reports.incidents.alterations import limit_before
 from kafkascope.reports.incidents.incident import Incident, Subject, Weighed, every
 from kafkascope.reports.incidents.signs import Signs
 from kafkascope.reports.incidents.table_rows import Row
