@@ -23,7 +23,7 @@ from kafkascope.reports.columns.arrow import numbered
 from kafkascope.reports.columns.faults import fault
 from kafkascope.reports.columns.words import nanoseconds
 from kafkascope.reports.findings.finding import Finding, Observation, order
-from kafkascope.reports.incidents.blackouts import blackouts, told
+from kafkascope.reports.incidents.holes.blackouts import blackouts, told
 from kafkascope.reports.incidents.signs import Signs
 from kafkascope.reports.vocabulary.finding_kinds import Severity
 from kafkascope.reports.vocabulary.tables import FINDINGS

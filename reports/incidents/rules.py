@@ -12,57 +12,55 @@ from pyarrow import dataset as ds
 from kafkascope.reports.columns.faults import fault
 from kafkascope.reports.columns.words import nanoseconds
 from kafkascope.reports.findings.alike import together
-from kafkascope.reports.incidents import (
+from kafkascope.reports.incidents.brokers import (
     absent,
-    awaited,
-    broke_off,
     brokers,
-    clients,
-    connects,
     coordinators,
-    cut_off,
-    deployments,
-    encrypted_storms,
-    fencing,
-    forgotten,
-    given_up,
-    halted,
-    handshakes,
-    impatient,
-    joins,
-    lag,
-    lost_positions,
     lost_records,
-    members,
-    names,
-    network,
-    new_partitions,
-    no_protocol,
-    offsets,
-    on_demand,
-    oversized,
-    passed_over,
-    paths,
-    paused,
-    planned,
     registrations,
-    requests,
-    restarts,
     same_address,
-    shared_groups,
-    slow,
-    slow_leaders,
-    stopped,
     storage,
-    stuck,
+)
+from kafkascope.reports.incidents.clients import (
+    clients,
+    fencing,
+    impatient,
+    oversized,
+    requests,
     too_old,
     transactions,
     turned_away,
     unconfirmed,
-    unread,
-    waited_for,
 )
 from kafkascope.reports.incidents.incident import Incident, incident_table
+from kafkascope.reports.incidents.members import (
+    awaited,
+    broke_off,
+    halted,
+    joins,
+    members,
+    no_protocol,
+    paused,
+    restarts,
+    shared_groups,
+    slow,
+    slow_leaders,
+    stopped,
+    stuck,
+    waited_for,
+)
+from kafkascope.reports.incidents.network import (
+    connects,
+    cut_off,
+    encrypted_storms,
+    handshakes,
+    names,
+    network,
+    paths,
+    unread,
+)
+from kafkascope.reports.incidents.planned import deployments, offsets, on_demand, planned
+from kafkascope.reports.incidents.positions import forgotten, given_up, lag, lost_positions, new_partitions, passed_over
 from kafkascope.reports.incidents.signs import Signs
 from kafkascope.reports.incidents.table_rows import MOST_ROWS
 from kafkascope.reports.rows.connection_table import issue_table

@@ -397,7 +397,7 @@ def test_of_very_many_those_with_most_partitions_are_looked_at(monkeypatch: pyte
     both = [connection(1, H1, **closes), connection(2, H2, client_id="c2", **closes)]
     told = tables(others=LAST, connections=both)
     assert {names(one)[0] for one in found(**told)} == {"c1", "c2"}
-    monkeypatch.setattr("kafkascope.reports.incidents.awaited._MOST", 1)
+    monkeypatch.setattr("kafkascope.reports.incidents.members.awaited._MOST", 1)
     assert names(only(**told)) == ["c2", H2, "shop"]
 
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from kafkascope.reports.incidents.blackouts import Blackout, blackouts, told
-from kafkascope.reports.incidents.unseen import hides, lacks_packets
+from kafkascope.reports.incidents.holes.blackouts import Blackout, blackouts, told
+from kafkascope.reports.incidents.holes.unseen import hides, lacks_packets
 from tests.reports.incidents.tables_of import (
     B1,
     BROKERS,

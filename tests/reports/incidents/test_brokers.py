@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from kafkascope.reports.columns.words import clock
-from kafkascope.reports.incidents import brokers, connects
+from kafkascope.reports.incidents.brokers import brokers
+from kafkascope.reports.incidents.network import connects
 from tests.reports.incidents.tables_of import (
     B1,
     B2,

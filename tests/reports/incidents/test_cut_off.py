@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from kafkascope.reports.columns.words import clock
-from kafkascope.reports.incidents import cut_off
 from kafkascope.reports.incidents.incident import Incident
+from kafkascope.reports.incidents.network import cut_off
 from tests.reports.incidents.tables_of import (
     B1,
     B2,

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from kafkascope.reports.incidents import deployments
+from kafkascope.reports.incidents.planned import deployments
 from kafkascope.reports.vocabulary.thresholds import threshold
 from tests.reports.incidents.tables_of import (
     H1,

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from kafkascope.reports.incidents.forgotten import offsets_forgotten
+from kafkascope.reports.incidents.positions.forgotten import offsets_forgotten
 from kafkascope.reports.incidents.signs import Signs
 from tests.reports.incidents.tables_of import (
     B1,

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from kafkascope.reports.columns.words import clock
-from kafkascope.reports.incidents import lost_records
+from kafkascope.reports.incidents.brokers import lost_records
 from tests.reports.incidents.tables_of import (
     B1,
     B2,

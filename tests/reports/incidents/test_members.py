@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from kafkascope.reports.columns.words import clock
-from kafkascope.reports.incidents import members
 from kafkascope.reports.incidents.incident import Incident
+from kafkascope.reports.incidents.members import members
 from kafkascope.reports.vocabulary.thresholds import threshold
 from tests.reports.incidents.tables_of import (
     B1,

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from kafkascope.reports.columns.words import clock
-from kafkascope.reports.incidents.outages import outages
+from kafkascope.reports.incidents.brokers.outages import outages
 from kafkascope.reports.vocabulary.thresholds import threshold
 from tests.reports.incidents.tables_of import (
     B1,

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from kafkascope.reports.incidents.incident import Incident
-from kafkascope.reports.incidents.vanished import Scope, vanished
+from kafkascope.reports.incidents.network.vanished import Scope, vanished
 from tests.reports.incidents.tables_of import (
     B1,
     B2,

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from kafkascope.reports.incidents.clients.requests import waiting_for_replicas
 from kafkascope.reports.incidents.incident import Incident
-from kafkascope.reports.incidents.requests import waiting_for_replicas
 from tests.reports.incidents.tables_of import (
     B1,
     B2,

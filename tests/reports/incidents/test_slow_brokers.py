@@ -10,7 +10,7 @@ import pytest
 
 from kafkascope.reports.columns.series import OTHERS
 from kafkascope.reports.columns.words import clock
-from kafkascope.reports.incidents.slow_brokers import slow_times
+from kafkascope.reports.incidents.brokers.slow_brokers import slow_times
 from kafkascope.reports.measures.latency.histogram import buckets_of
 from kafkascope.sniffer.units import MILLISECOND_NS
 from tests.reports.incidents.tables_of import (

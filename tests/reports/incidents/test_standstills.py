@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from kafkascope.reports.incidents.blackouts import blackouts
+from kafkascope.reports.incidents.holes.blackouts import blackouts
 from tests.reports.incidents.tables_of import H1, H2, Row, connection, exchange, found, health, seconds, signs, silence
 
 BEATS = (10, 13, 16, 19)  # at 19.0 s the last word, at 29 s the first one again

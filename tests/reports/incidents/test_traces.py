@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from kafkascope.reports.incidents import table_rows as looks
-from kafkascope.reports.incidents import traces as module
+from kafkascope.reports.incidents.members import traces as module
+from kafkascope.reports.incidents.members.traces import Traces, Whereabouts, traces
 from kafkascope.reports.incidents.signs import Signs
-from kafkascope.reports.incidents.traces import Traces, Whereabouts, traces
 from tests.reports.incidents.tables_of import B1, H1, H2, at, connection, health, signs
 
 # Three connections of two clients at two hosts; another one of the first host; one that is over before.

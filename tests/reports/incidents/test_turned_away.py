@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from kafkascope.reports.incidents.turned_away import turned_away
+from kafkascope.reports.incidents.clients.turned_away import turned_away
 from tests.reports.incidents.tables_of import (
     B1,
     BROKERS,

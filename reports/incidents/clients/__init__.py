@@ -1,0 +1,1 @@
+"""Clients whose requests are refused, not answered, or too much."""

@@ -1,0 +1,1 @@
+"""Members of groups: lost, standing still, too slow, refused, or leaving again and again."""

@@ -1,0 +1,1 @@
+"""Work that was planned: what administrators ask for, and deployments."""

@@ -1,0 +1,1 @@
+"""What groups read: behind, passed over, again, or not at all."""
