@@ -120,12 +120,18 @@ class Trend:
     topic: str
     spans: list[Span]  # those in which all of these partitions were heard of
     members: list[str]  # client ids: all of the group, or who reads these partitions
+    begin: int  # of the capture, which may lie in the first span
     partitions: tuple[int, ...] = ()  # if it falls behind in some alone, and keeps up in the topic as a whole
 
     @property
     def where(self) -> str:
         """What it reads too slowly, in words."""
         return places(self.topic, self.partitions) if self.partitions else self.topic
+
+    @property
+    def since(self) -> int:
+        """From when on it is seen to fall behind."""
+        return max(self.spans[0].at, self.begin)
 
     @property
     def lasts(self) -> bool:
@@ -155,7 +161,8 @@ class Trend:
     @property
     def words(self) -> str:
         """What became of its lag."""
-        return f"the lag grew by {self.grown:,} to {self.spans[-1].lag:,} records in {self.seconds:,.0f} s"
+        seconds = (self.spans[-1].at - self.since) / SECOND_NS
+        return f"the lag grew by {self.grown:,} to {self.spans[-1].lag:,} records in {seconds:,.0f} s"
 
 
 def trends(signs: Signs) -> list[Trend]:
@@ -163,7 +170,7 @@ def trends(signs: Signs) -> list[Trend]:
     found = []
     for (group, topic), spans in sorted(_lag_by_span(signs, _KNOWN).items()):
         names = sorted(name for name, groups in signs.groups_of.items() if group in groups)
-        trend = Trend(group, topic, _settled(signs, group, spans), names)
+        trend = Trend(group, topic, _settled(signs, group, spans), names, signs.begin)
         if _falls_behind(signs, trend):
             # The capture may lack how its members joined.
             one = trend if names else replace(trend, members=_readers(_grown(signs, trend).values()))
@@ -285,7 +292,7 @@ def lagging(signs: Signs) -> Iterator[Incident]:
     told = {(trend.group, trend.topic) for found in signs.once(by_quota).values() for trend in found}
     missing = {one.loss.rebalance["group_id"]: one.loss.since for one in signs.once(awaited.found)}
     for trend in signs.once(trends):
-        group, topic, first, last = trend.group, trend.topic, trend.spans[0], trend.spans[-1]
+        group, topic, last = trend.group, trend.topic, trend.spans[-1]
         if (group, topic) in told or trend.grown_since(missing.get(group, signs.end)) >= _MOSTLY * trend.grown:
             continue
         hot = _hot(signs, trend)
@@ -294,13 +301,18 @@ def lagging(signs: Signs) -> Iterator[Incident]:
             severity=Severity.WARNING,
             certainty=Certainty.CERTAIN,
             subjects=(Subject(Role.GROUP, group), Subject(Role.TOPIC, topic), *signs.clients(trend.members)),
-            started=first.at,
+            started=trend.since,
             ended=None,
-            headline=f"group {group} reads {trend.where} more slowly than is written from {clock(first.at)} on: "
+            headline=f"group {group} reads {trend.where} more slowly than is written from {clock(trend.since)} on: "
             f"{trend.words}; {trend.written:,.0f} records a second are written, "
             f"{trend.written - trend.grown / trend.seconds:,.0f} are read" + ("" if hot is None else f"; {hot.words}"),
             evidence=tuple(
-                Weighed(f"in the span that begins here it was {span.lag:,} records behind", None, span.at, 0.7)
+                Weighed(
+                    f"in the span that begins here it was {span.lag:,} records behind",
+                    None,
+                    max(span.at, trend.begin),
+                    0.7,
+                )
                 for span in trend.spans[:: max(1, len(trend.spans) // _EVIDENCE)]
             ),
             advice=_ADVICE if hot is None else hot.advice,

@@ -55,6 +55,13 @@ def test_a_group_that_falls_behind() -> None:
     assert one.evidence[1] == Weighed("in the span that begins here it was 80 records behind", None, at(10), 0.7)
 
 
+def test_it_is_told_from_the_begin_of_the_capture_on_if_that_lies_in_the_first_span() -> None:
+    rows = [one | {"at": at(n // 2 * 10 - 3)} for n, one in enumerate(lags(spans=13))]
+    one = only(lag=rows, rebalances=[IN_GROUP], connections=[CLIENT])
+    assert "the lag grew by 960 to 960 records in 117 s;" in one.headline
+    assert (seconds(one.started), one.evidence[0].at, one.evidence[1].at) == (0, at(0), at(7))
+
+
 @pytest.mark.parametrize(("spans", "told"), [(15, 15), (16, 8), (21, 11)])
 def test_evidence_is_spread_over_the_time(spans: int, told: int) -> None:
     assert len(only(lag=lags(spans)).evidence) == told
