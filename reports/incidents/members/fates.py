@@ -320,6 +320,14 @@ def fate_advice(signs: Signs, kind: IncidentKind, groups: Collection[str], *, cl
     return f"{_ADVICE_STREAMS} {advice}" if of_streams else advice
 
 
+def evidence_of(lost: Iterable[tuple[Loss, Fate]]) -> tuple[Weighed, ...]:
+    """What shows what became of members; of several it is told whose it is."""
+    seen = [(loss.client_id or loss.host, one) for loss, fate in lost for one in fate.evidence]
+    if len({who for who, _ in seen}) > 1:
+        seen = [(who, replace(one, text=f"{who}: {one.text}") if who else one) for who, one in seen]
+    return tuple(dict.fromkeys(one for _, one in seen))
+
+
 def refused_before(signs: Signs, names: Collection[str], at: int) -> str:
     """How members that ended at a time had been refused by their group shortly before; empty if they were not."""
     near = int(threshold("outage_after") * SECOND_NS)

@@ -23,6 +23,7 @@ from kafkascope.reports.incidents.members.fates import (
     Fate,
     Loss,
     cut_off_beside,
+    evidence_of,
     fate_advice,
     fate_unheard,
     fate_words,
@@ -233,7 +234,7 @@ def _lost(signs: Signs, run: _Run) -> Incident:
     advice = advice if closed else course.advice or advice
     if fate.settled and fate.kind == IncidentKind.CLIENT_DIED and (refused := refused_before(signs, names, min(times))):
         when, advice = when + refused, ADVICE_REFUSED
-    evidence = fate.evidence if len(hosts) <= 1 else tuple(seen for _, one in run for seen in one.evidence)
+    evidence = fate.evidence if len(hosts) <= 1 else evidence_of(run)
     evidence += tuple(seen for place in course.places for seen in place.evidence)
     sure = _how_sure(signs, run, fate)
     frozen = fate.kind == IncidentKind.CLIENT_FROZEN and fate.settled

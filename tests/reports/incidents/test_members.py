@@ -970,7 +970,7 @@ def test_what_one_rebalance_takes_out_is_one_incident_and_told_to_cost_that_once
         f"c1, c2 ({H1}, {H2}) ended without leaving at {clock(at(30))}, and were taken out of group shop after 10.0 s "
         "of silence; 1 rebalance; nobody read t 0 for up to 11.0 s"
     ) in one.headline
-    assert [seconds(seen.at) for seen in one.evidence] == [30, 30, 30.5, 30.5]
+    assert [(seconds(seen.at), seen.text[:4]) for seen in one.evidence] == [(30, "c1: ")] * 2 + [(30.5, "c2: ")] * 2
 
 
 def test_two_that_one_rebalance_takes_out_are_no_rollout() -> None:
