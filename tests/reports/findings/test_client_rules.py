@@ -658,7 +658,7 @@ def test_every_threshold_is_used_and_has_its_reason() -> None:
     import kafkascope.reports
 
     reports = Path(kafkascope.reports.__path__[0])
-    places = ("findings/*_rules.py", "incidents/*.py", "measures/silences.py", "answers/*.py")
+    places = ("findings/*_rules.py", "incidents/**/*.py", "measures/silences.py", "answers/*.py")
     rules = "".join(path.read_text() for place in places for path in reports.glob(place))
     unused = [name for name in THRESHOLDS if f'"{name}"' not in rules]
     assert not unused
