@@ -158,10 +158,12 @@ def turned_away(signs: Signs, silence: Row) -> list[Row]:
         for row in signs.connections(where)
         if signs.where(address(row["broker"], row["broker_port"])) == silence["host"]
     ]
-    before = [row for row in rows if (row["opened"] or 0) < silence["since"]]
-    spoken = signs.served({address(row["broker"], row["broker_port"]) for row in before})
+    before: dict[bool, list[Row]] = {True: [], False: []}
+    for row in rows:
+        before[(row["opened"] or 0) < silence["since"]].append(row)
+    spoken = signs.served({address(row["broker"], row["broker_port"]) for row in before[True]})
     numbers = {row["connection"] for of_place in spoken.values() for row in of_place}
-    return [row for row in rows if row not in before] if any(row["connection"] in numbers for row in before) else []
+    return before[False] if any(row["connection"] in numbers for row in before[True]) else []
 
 
 def _outlived(signs: Signs, silence: Row) -> bool:
