@@ -42,12 +42,13 @@ def found_brokers(answers: Sequence[Answer], units: Units, places: Places) -> di
     known = {fact.host for facts in units.values() for fact in facts if fact.host is not None}
     of_itself = {unit for unit, facts in units.items() if any(fact.kind is FactKind.ITSELF for fact in facts)}
     known |= {answer.broker for answer in answers if not of_itself.isdisjoint(answer.told)}
-    doing = [(answer, done[unit]) for answer in answers for unit in answer.told if unit in done]
-    claims = [(answer, task) for answer, task in doing if answer.broker not in known]
+    strange = (answer for answer in answers if answer.broker not in known)
+    claims = [(answer, done[unit]) for answer in strange for unit in answer.told if unit in done]
     if not claims:
         return {}
+    # At addresses that nobody lists: of others it is not asked any more as soon as a task has seen the list.
     doers: dict[tuple[str, _Task], set[str]] = defaultdict(set)
-    for answer, task in doing:
+    for answer, task in claims:
         doers[places.cluster(answer), task].add(answer.broker)
     given = _given(answers, units, places, {task for _, task in claims})
     votes: dict[tuple[str, str], dict[int, list[tuple[Answer, _Task]]]] = defaultdict(lambda: defaultdict(list))

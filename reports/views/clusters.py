@@ -233,7 +233,9 @@ def _worked(exchanges: pa.Table, partitions: pa.Table | None, connections: pa.Ar
         row = ExchangePlaces(exchanges).of(partitions)
         led = pc.and_(pc.equal(partitions["error"], "NONE"), pc.is_in(partitions["connection"], connections))
         done.append(_firsts(partitions, ["connection", "topic", "partition"], row, pc.and_(led, pa.array(row >= 0))))
-    firsts = pa.concat_tables(done, promote_options="default").sort_by("row_min")
+    # Several of one exchange in the order of the message: only so many of a connection are taken.
+    in_order = [(name, "ascending") for name in ("row_min", "group_id", "place_min")]
+    firsts = pa.concat_tables(done, promote_options="default").sort_by(in_order)
     of_exchange = exchanges.select([*_SAID_AT, "request"]).take(firsts["row_min"])
     in_a_rack = pc.fill_null(pc.match_substring_regex(of_exchange["request"], _IN_A_RACK), False)
     columns = {name: firsts[name] for name in ("group_id", "topic", "partition")}
@@ -243,9 +245,10 @@ def _worked(exchanges: pa.Table, partitions: pa.Table | None, connections: pa.Ar
 
 
 def _firsts(rows: pa.Table, keys: list[str], row: I64, which: pa.ChunkedArray) -> pa.Table:
-    """The distinct keys of some rows, with the first row of the exchange that each is of."""
-    found = rows.select(keys).append_column("row", pa.array(row)).filter(pc.fill_null(which, False))
-    return found.group_by(keys, use_threads=False).aggregate([("row", "min")])
+    """The distinct keys of some rows, with the first row of the exchange that each is of, and their first place."""
+    found = rows.select(keys).append_column("row", pa.array(row)).append_column("place", pa.array(np.arange(len(row))))
+    found = found.filter(pc.fill_null(which, False))
+    return found.group_by(keys, use_threads=False).aggregate([("row", "min"), ("place", "min")])
 
 
 def _number(text: bytes) -> int:

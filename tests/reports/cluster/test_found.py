@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+import pyarrow as pa
+
+from kafkascope.reports.columns.views import Known
 from kafkascope.reports.views.clusters import ClustersView
 from tests.reports.cluster.written_clusters import (
     CLUSTER,
@@ -101,6 +104,29 @@ def test_brokers_at_addresses_that_a_list_has_are_known() -> None:
     facts([metadata(1, LED)], view=view)
     rows = facts([produced(2, 1), produced(8, 1)], view=view).to_pylist()
     assert {row["broker"] for row in rows if row["connection"]} == {"10.0.0.8:9092"}
+
+
+def test_what_a_listed_broker_did_makes_no_difference() -> None:
+    """As behind another listener of it: a task that has seen the list does not ask, one that has not tells it."""
+    tasks = [facts([produced(8, 1)]), facts([produced(1, 0), metadata(1, LED)])]
+    for rows in (tasks, [*tasks, facts([produced(2, 1)])]):
+        made = ClustersView().result(pa.concat_tables(rows), Known({}))["cluster_events"].to_pylist()
+        shown = [(row["node_id"], row["host"], row["detail"]) for row in made if row["event"] == "broker_found"]
+        assert shown == [(2, "10.0.0.8:9092", "leads orders-1")]
+
+
+def test_of_what_one_answer_shows_the_first_is_told() -> None:
+    answer = {
+        "responses": [
+            {
+                "topic": "orders",
+                "partitions": [{"partitionIndex": number, "records": None} for number in range(9, 3, -1)],
+            }
+        ]
+    }
+    asked = {"topics": [{"topic": "orders", "partitions": [{"partition": number} for number in range(9, 3, -1)]}]}
+    rows = facts([BY_NAME, Written(KEYS["Fetch"], 12, asked, answer, connection=2)]).to_pylist()
+    assert [row["partition"] for row in rows if row["kind"] == "leads"] == [9, 8, 7, 6]
 
 
 def test_addresses_that_are_translated_on_the_way_are_no_obstacle() -> None:
