@@ -21,6 +21,7 @@ from kafkascope.reports.columns.arrow import dictionary_codes, labels
 from kafkascope.reports.columns.tenths import TENTH_NS
 from kafkascope.reports.columns.text import without_port
 from kafkascope.reports.findings.finding import OF_CLIENT
+from kafkascope.reports.findings.group import COMMITS
 from kafkascope.reports.incidents.group_rows import GroupRows
 from kafkascope.reports.incidents.table_rows import SPAN_NS, Row
 
@@ -86,6 +87,21 @@ class Signs(GroupRows):
     def findings_in(self, kinds: Collection[str], since: int, until: int) -> list[Row]:
         """Findings of these kinds that overlap a time, or lie beside it: they are counted in spans."""
         return [row for row in self.findings if _is_in(row, kinds, since, until)]
+
+    def commits_refused(
+        self, errors: Collection[str], clients: Collection[str], since: int, until: int
+    ) -> frozenset[str]:
+        """Ids of findings that commits of these clients were refused in a time, if it was for these errors alone."""
+        otherwise = {
+            row["client_id"]
+            for row in self.errors
+            if row["api"] in COMMITS and row["error"] not in errors
+            if since <= row["last"] and row["first"] <= until
+        }
+        found = self.findings_in(("commit_refused",), since, until)
+        return frozenset(
+            row["id"] for row in found if row["client_ids"] and {*row["client_ids"]} <= {*clients} - otherwise
+        )
 
     def findings_about(
         self, subjects: Collection[str], kinds: Collection[str], since: int, until: int

@@ -151,19 +151,20 @@ def turned_away(signs: Signs, silence: Row) -> list[Row]:
     if silence["turned_away"] < threshold("turned_away"):
         return []
     until = signs.end if silence["until"] is None else silence["until"]
-    where = (pc.field("broker") == address_alone(silence["host"])) & (pc.field("closed_by") == "broker")
-    where &= (pc.field("closed") >= moment(silence["since"] - 2 * TENTH_NS)) & (pc.field("closed") <= moment(until))
-    rows = [
-        row
-        for row in signs.connections(where)
-        if signs.where(address(row["broker"], row["broker_port"])) == silence["host"]
-    ]
-    before: dict[bool, list[Row]] = {True: [], False: []}
-    for row in rows:
-        before[(row["opened"] or 0) < silence["since"]].append(row)
-    spoken = signs.served({address(row["broker"], row["broker_port"]) for row in before[True]})
+    where = (pc.field("closed") >= moment(silence["since"] - 2 * TENTH_NS)) & (pc.field("closed") <= moment(until))
+    rows = _connections_to(signs, silence, where & (pc.field("closed_by") == "broker"))
+    before = [row for row in rows if (row["opened"] or 0) < silence["since"]]
+    spoken = signs.served({address(row["broker"], row["broker_port"]) for row in before})
     numbers = {row["connection"] for of_place in spoken.values() for row in of_place}
-    return before[False] if any(row["connection"] in numbers for row in before[True]) else []
+    if not any(row["connection"] in numbers for row in before):
+        return []
+    return [row for row in rows if (row["opened"] or 0) >= silence["since"]]
+
+
+def _connections_to(signs: Signs, silence: Row, where: pc.Expression) -> list[Row]:
+    """Some connections to the broker that was silent: others may be at its address."""
+    of_address = signs.connections(where & (pc.field("broker") == address_alone(silence["host"])))
+    return [row for row in of_address if signs.where(address(row["broker"], row["broker_port"])) == silence["host"]]
 
 
 def _outlived(signs: Signs, silence: Row) -> bool:
@@ -174,15 +175,9 @@ def _outlived(signs: Signs, silence: Row) -> bool:
     """
     if silence["until"] is None or silence["first_packet"] is None:
         return False
-    where = (pc.field("broker") == address_alone(silence["host"])) & (pc.field("protocol") == "kafka")
-    where &= (pc.field("closed") > moment(silence["until"])) & (pc.field("how_closed") == "fin")
-    where &= pc.field("connection") < silence["first_packet"]
-    mine = [
-        row
-        for row in signs.connections(where)
-        if signs.where(address(row["broker"], row["broker_port"])) == silence["host"]
-    ]
-    mine.sort(key=lambda row: int(row["closed"]))
+    where = (pc.field("protocol") == "kafka") & (pc.field("how_closed") == "fin")
+    where &= (pc.field("closed") > moment(silence["until"])) & (pc.field("connection") < silence["first_packet"])
+    mine = sorted(_connections_to(signs, silence, where), key=lambda row: int(row["closed"]))
     return any(row["closed_by"] == "client" for row in mine) or any(
         later["closed"] - row["closed"] <= TENTH_NS and later["client"] != row["client"]
         for row, later in pairwise(mine)

@@ -92,12 +92,6 @@ def _permissions(signs: Signs, names: Sequence[str], _hosts: Sequence[str], sinc
             if name and kind in _ROLES:
                 subjects.add(Subject(_ROLES[kind], name))
     near = int(threshold("one_trouble") * SECOND_NS)
-    otherwise = {  # whose commits were refused for another reason
-        row["client_id"]
-        for row in signs.errors
-        if row["api"] in ("OffsetCommit", "TxnOffsetCommit") and row["error"] not in REFUSED
-        if since <= row["last"] and row["first"] <= until + near
-    }
     advice = (
         f"Give the principal of {listed(names)} what it needs (kafka-acls --add --allow-principal): {listed(needed)}; "
         "or have it stop asking for what it may not have."
@@ -128,10 +122,10 @@ def _permissions(signs: Signs, names: Sequence[str], _hosts: Sequence[str], sinc
         ),
         findings=frozenset(
             row["id"]
-            for row in signs.findings_in(("commits_stopped", "consumer_stuck", "commit_refused"), since, until + near)
+            for row in signs.findings_in(("commits_stopped", "consumer_stuck"), since, until + near)
             if row["client_ids"] and {*row["client_ids"]} <= whose
-            if row["kind"] != "commit_refused" or otherwise.isdisjoint(row["client_ids"])
-        ),
+        )
+        | signs.commits_refused(REFUSED, whose, since, until + near),
     )
 
 

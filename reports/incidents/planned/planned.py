@@ -29,7 +29,6 @@ from kafkascope.sniffer.units import MILLISECOND_NS, SECOND_NS
 _MOST_TIMES = 5  # at which one client changes something, that are told each for itself
 _GONE = frozenset({Error.UNKNOWN_TOPIC_OR_PARTITION, Error.UNKNOWN_TOPIC_ID, Error.INCONSISTENT_TOPIC_ID})
 _OF_GONE = ("error_loop", "idle_polling", "metadata_storm", "leader_changed", "sent_again")
-_COMMITS = ("OffsetCommit", "TxnOffsetCommit")
 _OF_TOPICS = ("CreateTopics", "DeleteTopics", "CreatePartitions")
 
 
@@ -195,16 +194,7 @@ def _missed(signs: Signs, made: Iterable[Row]) -> tuple[tuple[Effect, ...], froz
         {f"{row['topic']}-{row['partition']}" for row in rows if row["error"] == Error.OFFSET_OUT_OF_RANGE}
     ):
         effects.append(Effect("partitions", f"positions lost in {partitions_in_words(lost)}", len(lost)))
-    otherwise = {  # whose commits were refused for another reason
-        row["client_id"]
-        for row in signs.errors
-        if row["api"] in _COMMITS and row["error"] not in _GONE and row["first"] <= until and since <= row["last"]
-    }
-    commits = {
-        row["id"]
-        for row in signs.findings_in(("commit_refused",), since, until)
-        if {*row["client_ids"]} <= {*names} - otherwise
-    }
+    commits = signs.commits_refused(_GONE, names, since, until)
     return tuple(effects), signs.explained(_OF_GONE, since, until, clients=names) | commits
 
 
