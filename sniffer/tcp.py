@@ -312,9 +312,10 @@ class Connections:
 
     def _sweep(self) -> None:
         """End connections that are over: no more than twice as many as came segments, so that they are not too many."""
-        most = 2 * int(self._state.totals["since_sweep"][0])
-        self._make_room_to_end(min(most, int(self._state.totals["live"][0])))
-        sweep(self._state, most)
+        totals = self._state.totals
+        over = np.empty(min(2 * int(totals["since_sweep"][0]), int(totals["live"][0])), np.int64)
+        count = sweep(self._state, over)
+        self._end(over[:count])
 
     def _end(self, slots: I64) -> None:
         self._make_room_to_end(len(slots))

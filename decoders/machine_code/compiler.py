@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from functools import cache
 from typing import Any
 
@@ -11,6 +12,7 @@ from numba.core import event
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import Compiler
 from numba.core.compiler_lock import global_compiler_lock
+from numba.core.funcdesc import default_mangler
 from numba.extending import typeof_impl
 
 from kafkascope.decoders.kernels import Kernel
@@ -57,6 +59,16 @@ def as_part(kernel: Kernel) -> Any:
     return dispatcher
 
 
+def _symbol(name: str, types: tuple[Any, ...], *, abi_tags: tuple[str, ...] = (), uid: int | None = None) -> str:
+    """What a function for these types is called in machine code.
+
+    numba spells the types out, with all fields of arrays: of a tuple of many arrays 14 kB, for each function that takes
+    it, wherever it is called.
+    """
+    digest = hashlib.sha256(str(types).encode()).hexdigest()[:16]
+    return str(default_mangler(name, (digest,), abi_tags=abi_tags, uid=uid))
+
+
 class _Whole(JITCodeLibrary):  # type: ignore[misc]
     """What LLVM has of a kernel that Python calls, with all kernels that are part of it.
 
@@ -72,10 +84,11 @@ class _Whole(JITCodeLibrary):  # type: ignore[misc]
 
 
 class _WholeCompiler(Compiler):  # type: ignore[misc]
-    """numba's own, but for the library."""
+    """numba's own, but for the library and the names."""
 
     def define_pipelines(self) -> Any:
         """The passes of numba."""
+        self.state.targetctx = self.state.targetctx.subtarget(mangler=_symbol)
         self.state.library = _Whole(self.state.targetctx.codegen(), self.state.func_id.func_qualname)
         self.state.library.enable_object_caching()
         return super().define_pipelines()
@@ -108,10 +121,11 @@ class _Part(JITCodeLibrary):  # type: ignore[misc]
 
 
 class _PartCompiler(Compiler):  # type: ignore[misc]
-    """numba's own, but for the library."""
+    """numba's own, but for the library and the names."""
 
     def define_pipelines(self) -> Any:
         """The passes of numba."""
+        self.state.targetctx = self.state.targetctx.subtarget(mangler=_symbol)
         self.state.library = _Part(self.state.targetctx.codegen(), self.state.func_id.func_qualname)
         return super().define_pipelines()
 

@@ -134,14 +134,14 @@ def end_connections(state: State, slots: I64) -> None:
 
 
 @kernel
-def sweep(state: State, most: Integer) -> None:
-    """End connections to which no packet can belong any more, at most so many; the next sweep goes on behind them.
+def sweep(state: State, over: I64) -> Integer:
+    """Fill an array with slots of connections to which no packet can belong any more; return how many there are in it.
 
-    The clock is the earliest time among the segments since the latest sweep: one packet with a wrong time stamp does
-    not end the others' connections.
+    The next sweep goes on behind them. The clock is the earliest time among the segments since the latest sweep: one
+    packet with a wrong time stamp does not end the others' connections.
     """
     totals = state.totals[0]
-    ended = 0
+    count = 0
     for _ in range(totals.slots):
         slot = totals.sweep_from
         totals.sweep_from = (slot + 1) % totals.slots
@@ -149,15 +149,16 @@ def sweep(state: State, most: Integer) -> None:
         if not connection.used:
             continue
         if is_over(connection, totals.earliest):
-            _end(state, slot)
-            ended += 1
-            if ended == most:
+            over[count] = slot
+            count += 1
+            if count == over.shape[0]:
                 break
         elif elapsed(totals.earliest, connection.now) > FORGOTTEN_TIME:
             forget_firsts(state, 2 * slot)
             forget_firsts(state, 2 * slot + 1)
     totals.since_sweep = 0
     totals.earliest = NO_TIME
+    return count
 
 
 @borrowing

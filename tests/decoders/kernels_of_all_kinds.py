@@ -26,6 +26,11 @@ def last(numbers: Numbers) -> Any:
 
 
 @kernel
+def count_of_both(numbers: Numbers) -> Any:
+    return numbers.few.shape[0] + numbers.many.shape[0]
+
+
+@kernel
 def of_three(number: int) -> Any:
     return increased(increased(number, 1), 2)
 

@@ -20,10 +20,19 @@ import numpy as np
 import pytest
 
 from kafkascope.decoders import kernels
-from kafkascope.decoders.machine_code import compiler, files
+from kafkascope.decoders.machine_code import compiler, files, progress
 from kafkascope.decoders.machine_code.files import KernelFile
 from kafkascope.decoders.machine_code.loading import MachineCode
-from tests.decoders.kernels_of_all_kinds import Numbers, increased, last_by, last_of, of_three, sorted_twice, total
+from tests.decoders.kernels_of_all_kinds import (
+    Numbers,
+    count_of_both,
+    increased,
+    last_by,
+    last_of,
+    of_three,
+    sorted_twice,
+    total,
+)
 from tests.paths import ROOT, package_files
 from tests.terminals import on_a_terminal
 
@@ -236,6 +245,7 @@ def test_what_cannot_be_kept_is_said_and_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(files, "places", lambda: (tmp_path / "file",))
+    monkeypatch.setattr(progress, "_shown", progress._Shown())  # as if nothing had been compiled before
     (tmp_path / "file").touch()
     assert kernels.kernel(last_of)(np.arange(3)) == 2
     (_, said) = capsys.readouterr().err.splitlines()
@@ -347,6 +357,16 @@ def test_a_kernel_is_not_compiled_anew_for_each_constant() -> None:
     assert of_three(1) == 4
     compiler.compiled(cast(Any, of_three), (1,))
     assert [str(signature) for signature in compiler.as_part(increased).signatures] == ["(int64, int64)"]
+
+
+def test_names_in_machine_code_do_not_spell_out_the_types() -> None:
+    rows = np.zeros(2, [(f"column_{number}", "i8") for number in range(100)])
+    code = compiler.compiled(cast(Any, count_of_both), (Numbers(rows, rows),))
+    names = (code.function, code.environment)
+    assert all("count_of_both" in name and "column_99" not in name for name in names)
+    assert len(code.object_file) < 10_000
+    others = compiler.compiled(cast(Any, count_of_both), (Numbers(rows[:, None], rows),))
+    assert not {*names} & {others.function, others.environment}
 
 
 def test_what_is_kept_of_a_kernel_is_enough(tmp_path: Path) -> None:
