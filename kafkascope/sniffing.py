@@ -61,8 +61,8 @@ Write = Callable[[int], int]
 _LARGE = 48_000_000  # bytes of files: the text of less is written before another process has its kernels
 
 _NAMELESS = (
-    "there are exchanges that name topics by ids alone, whose names have not been told: --topic passes over them. "
-    "--names FILE or --ask BROKER tells names"
+    "there are exchanges that name topics by ids alone, whose names have not been told: filters by topic pass over "
+    "them. --names FILE or --ask BROKER tells names"
 )
 
 
