@@ -12,6 +12,7 @@ from typing import TypeVar
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from kafkascope.reports.columns.arrow import moment
 from kafkascope.reports.columns.name_lists import listed
 from kafkascope.reports.columns.text import address_alone, counted
 from kafkascope.reports.columns.words import clock, duration
@@ -23,11 +24,12 @@ from kafkascope.reports.incidents.network.cut_off import CutOff, cut_off
 from kafkascope.reports.incidents.network.vanished import Unheard, Vanished, heard_at_last, sent_again, vanished
 from kafkascope.reports.incidents.runs import in_runs
 from kafkascope.reports.incidents.signs import Signs
+from kafkascope.reports.incidents.table_rows import SPAN_NS, Row
 from kafkascope.reports.vocabulary.finding_kinds import Severity
 from kafkascope.reports.vocabulary.incident_kinds import IncidentKind, Role
 from kafkascope.reports.vocabulary.thresholds import threshold
 from kafkascope.reports.vocabulary.triggers import Certainty
-from kafkascope.sniffer.units import SECOND_NS
+from kafkascope.sniffer.units import MILLISECOND_NS, SECOND_NS
 
 _PAIR = ["client", "broker"]
 _Hosts = tuple[str, str]
@@ -206,6 +208,7 @@ class Late:
     path: Path
     longest: float  # ms
     best: float  # ms, on average in the best ten seconds
+    enough: float  # ms: what is late
 
 
 def delayed(signs: Signs) -> dict[tuple[str, str], list[Late]]:
@@ -230,7 +233,7 @@ def delayed(signs: Signs) -> dict[tuple[str, str], list[Late]]:
             best = min(total / samples / 1000 for samples, total, _ in known.values())
             enough = max(best * threshold("delay_factor"), best + threshold("delay_ms"))
             found[pair] += [
-                Late(at, spans[at], trips[2], best)
+                Late(at, spans[at], trips[2], best, max(enough, threshold("delay_longest")))
                 for at, trips in sorted(known.items())
                 if _usual(*trips) >= enough and trips[2] >= threshold("delay_longest")
             ]
@@ -243,7 +246,9 @@ def delays(signs: Signs) -> Iterator[Incident]:
     for host, together in _at_one_time(found, lambda one: (one.path.first, one.path.last)):
         pairs = {pair for pair, _ in together}
         late = sorted((one for _, one in together), key=lambda one: (one.at, one.longest))
-        since, until = late[0].path.first, max(one.path.last for one in late)
+        first, last = (_acknowledged_late(signs, pairs, one) for one in (late[0], late[-1]))
+        since = first[0]["requested"] if first else late[0].path.first
+        until = max(row["request_acked"] for row in last) if last else max(one.path.last for one in late)
         worst, best = max(one.longest for one in late), min(one.best for one in late)
         others = sorted({one for pair in pairs for one in pair if one != host})
         held = _held_up(signs, {host, *others}, since, until)
@@ -266,15 +271,27 @@ def delays(signs: Signs) -> Iterator[Incident]:
             headline=f"packets between {signs.who(host)} and {listed([signs.who(one) for one in others])} take up to "
             f"{duration(worst)} there and back instead of {duration(best)}, from {clock(since)} to {clock(until)}"
             + outcome(effects),
-            evidence=tuple(
-                Weighed(
-                    f"acknowledgements took up to {duration(one.longest)} in the ten seconds that begin here; in the "
-                    f"best ones {duration(one.best)} on average",
-                    None,
-                    one.at,
-                    0.8,
-                )
-                for one in late[:8]
+            evidence=(
+                *(
+                    Weighed(
+                        f"this {row['api']} was acknowledged after "
+                        f"{duration((row['request_acked'] - row['request_done']) / MILLISECOND_NS)}",
+                        row["request_packet"],
+                        row["requested"],
+                        0.8,
+                    )
+                    for row in first[:1]
+                ),
+                *(
+                    Weighed(
+                        f"acknowledgements took up to {duration(one.longest)} in the ten seconds that begin here; in "
+                        f"the best ones {duration(one.best)} on average",
+                        None,
+                        one.at,
+                        0.8,
+                    )
+                    for one in late[:8]
+                ),
             ),
             advice="Look at the network in between for that time: a longer route, a full link (queues), traffic "
             "shaping; brokers acknowledge in the kernel, so it is not Kafka that is slow.",
@@ -283,6 +300,19 @@ def delays(signs: Signs) -> Iterator[Incident]:
             findings=held.findings,
             rebalances=held.rebalances,
         )
+
+
+def _acknowledged_late(signs: Signs, pairs: Collection[_Hosts], late: Late) -> list[Row]:
+    """Requests of ten seconds whose acknowledgement took long, in order: of all else no more is known than the span."""
+    numbers = [row["connection"] for row in signs.connections_between(pairs)]
+    where = pc.field("connection").isin(numbers) & pc.field("request_acked").is_valid()
+    where &= (pc.field("requested") >= moment(late.at)) & (pc.field("requested") < moment(late.at + SPAN_NS))
+    columns = ("requested", "request_done", "request_acked", "request_packet", "api")
+    found: list[Row] = []
+    for batch in signs.batches("exchanges", columns, where):
+        after = pc.subtract(batch["request_acked"], batch["request_done"])
+        found += batch.filter(pc.greater_equal(after, int(late.enough * MILLISECOND_NS))).to_pylist()
+    return sorted(found, key=lambda row: (row["requested"], row["request_packet"]))
 
 
 def _lost_beside(paths: Sequence[Path]) -> Iterator[Effect]:

@@ -15,7 +15,9 @@ from tests.reports.incidents.tables_of import (
     H2,
     HELD,
     Row,
+    at,
     connection,
+    exchange,
     found,
     health,
     listed,
@@ -131,6 +133,37 @@ def test_round_trips_that_grow_are_a_delay() -> None:
     assert (seconds(one.started), seconds(one.ended)) == (10, 29)
     assert "take up to 150 ms there and back instead of 1.0 ms" in one.headline
     assert len(one.evidence) == 2
+
+
+def acknowledged(number: int, asked: float, after: float, **given: Any) -> Row:
+    """A request of which a broker's host said after so many seconds that it is there."""
+    times = {"request_done": at(asked + 0.001), "request_acked": at(asked + 0.001 + after)}
+    return exchange(number, "Produce", asked, asked + 1, **times, **given)
+
+
+def test_a_delay_begins_and_ends_with_what_was_acknowledged_late() -> None:
+    requests = [
+        acknowledged(1, 11, 0.05),  # may have been held back by itself
+        acknowledged(2, 12, 0.5, connection=2),  # of others
+        acknowledged(3, 13, 0.1),
+        acknowledged(4, 22, 0.1),
+        acknowledged(5, 23, 0.06),
+        acknowledged(6, 24, 0.001),
+        acknowledged(7, 35, 0.5),  # when round trips are short again: one packet was lost
+    ]
+    rows = of_kafka([FAST, trips(10, 100, 120), trips(20, 90, 150), trips(30, 1, 2)])
+    one = only(**rows, exchanges=requests)
+    assert (seconds(one.started), seconds(one.ended)) == (13, 23.061)
+    assert [(seen.packet, seen.text) for seen in one.evidence if seen.packet] == [
+        (3, "this Produce was acknowledged after 100 ms")
+    ]
+
+
+def test_what_brokers_send_late_is_known_to_ten_seconds() -> None:
+    late = [health(1, "broker", [0, 9], [], rtt_samples=9, rtt_mean_ms=1, rtt_max_ms=2)]
+    late += [health(1, "broker", [10, 19], [], rtt_samples=9, rtt_mean_ms=100, rtt_max_ms=120)]
+    one = only(**of_kafka(late), exchanges=[acknowledged(1, 13, 0.001)])
+    assert (seconds(one.started), seconds(one.ended)) == (10, 19)
 
 
 @pytest.mark.parametrize(
