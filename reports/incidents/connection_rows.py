@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from functools import cached_property
 
 import pyarrow.compute as pc
@@ -95,6 +95,11 @@ class ConnectionRows(TableRows):
     def connections_by_number(self, numbers: Sequence[int]) -> dict[int, Row]:
         """Some connections, by number."""
         return {row["connection"]: row for row in self.connections(pc.field("connection").isin(list(numbers)))}
+
+    def asked_from(self, rows: Iterable[Row]) -> set[str]:
+        """Addresses of those who asked for some exchanges, or for the first of each that are counted together."""
+        numbers = {row["connection"] if "connection" in row else row["first_connection"] for row in rows} - {None}
+        return {row["client"] for row in self.connections_by_number(sorted(numbers)).values()}
 
     def last_answered(self, numbers: Collection[int]) -> dict[int, int]:
         """When the latest request of connections was sent that was answered; what was sent before it was answered, too.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 
 import pyarrow.compute as pc
@@ -68,6 +68,24 @@ class GroupRows(WhoIsWho):
     def latest_rebalances(self) -> list[Row]:
         """The last one of each group."""
         return [rows[-1] for _, rows in sorted(self._by_group.items())]
+
+    def heard_of(self, group: str, members: Iterable[str | None] = ()) -> set[str]:
+        """Addresses from which these members of a group were heard; if none of them was, those of all its members."""
+        found = self._heard_of.get(group, {})
+        return {host for member in members for host in found.get(member, ())} or set().union(*found.values())
+
+    @cached_property
+    def _heard_of(self) -> dict[str, dict[str | None, set[str]]]:
+        found: dict[str, dict[str | None, set[str]]] = defaultdict(lambda: defaultdict(set))
+        which = ["group_id", "member_id", "client"]
+        for batch in self.batches("group_events", which, pc.field("client").is_valid()):
+            for row in batch.group_by(which).aggregate([]).to_pylist():
+                found[row["group_id"]][row["member_id"]].add(row["client"])
+        for row in self.rebalances:
+            for member in row["members"] or ():
+                if member["host"]:
+                    found[row["group_id"]][member["member_id"]].add(member["host"])
+        return found
 
     def poll_intervals(self, group: str) -> dict[str, int]:
         """max.poll.interval.ms of the members of a group, by client id: they tell it as their rebalance timeout.

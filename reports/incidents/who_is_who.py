@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import chain
@@ -291,11 +291,16 @@ class WhoIsWho(ConnectionRows):
         names = self.names_at([host])
         return f"{listed(names)} ({host})" if names else host
 
-    def clients(self, client_ids: Sequence[str]) -> Iterator[Subject]:
-        """Clients as subjects, with their hosts; of a name that very many have with some of them."""
+    def clients(self, client_ids: Sequence[str], heard_from: Collection[str] = ()) -> Iterator[Subject]:
+        """Clients as subjects, with their hosts; of a name that very many have with some of them.
+
+        Most libraries give all clients one name, if nobody chooses another: of those at several addresses it is those
+        that this was heard from, as far as that is known.
+        """
         for name in client_ids:
             yield Subject(Role.CLIENT, name)
-            for host in self.hosts_of.get(name, [])[:_MOST_HOSTS]:
+            hosts = self.hosts_of.get(name, [])
+            for host in ([host for host in hosts if host in heard_from] or hosts)[:_MOST_HOSTS]:
                 yield Subject(Role.HOST, host)
 
 

@@ -93,7 +93,7 @@ def _denied(signs: Signs, time: Uncoordinated, places: Sequence[str]) -> Inciden
         subjects=(
             *every(Role.GROUP, time.groups),
             *every(Role.HOST, dict.fromkeys([*map(address_alone, places), *places])),
-            *signs.clients(names),
+            *signs.clients(names, time.asked_from(signs)),
         ),
         started=since,
         ended=None if still else until,
@@ -153,7 +153,7 @@ def _missing(signs: Signs, time: Uncoordinated, outage: Outage | None) -> Incide
         kind=IncidentKind.COORDINATOR_MISSING,
         severity=Severity.WARNING if after else Severity.CRITICAL,  # the broker's incident stands before it
         certainty=Certainty.CERTAIN,
-        subjects=(*every(Role.GROUP, groups), *signs.clients(names)),
+        subjects=(*every(Role.GROUP, groups), *signs.clients(names, time.asked_from(signs))),
         started=since,
         ended=None if still else until,
         headline=f"{what}{after}: {told} {counted(time.count, 'time')} to {listed(names)}",

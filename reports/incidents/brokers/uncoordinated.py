@@ -70,6 +70,10 @@ class Uncoordinated:
         """Whether the coordinator is there and cannot write: who is none says so, or that another one is."""
         return all(row["error"] == Error.COORDINATOR_NOT_AVAILABLE and row["api"] in _WRITES for row in self.rows)
 
+    def asked_from(self, signs: Signs) -> set[str]:
+        """Addresses of these clients: of the members of their groups, if any was heard of."""
+        return {host for group in self.groups for host in signs.heard_of(group)} or signs.asked_from(self.rows)
+
     def denied_at(self, signs: Signs) -> list[str]:
         """Where brokers send these clients for the coordinator, and who is there says again and again that it is none.
 

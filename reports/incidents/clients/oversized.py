@@ -106,7 +106,7 @@ def _closed_at(signs: Signs, one: Oversized) -> Incident:
         kind=IncidentKind.RECORD_TOO_LARGE,
         severity=Severity.WARNING,
         certainty=Certainty.LIKELY,
-        subjects=(*signs.clients([name]), *signs.broker(broker, since)),
+        subjects=(*signs.clients([name], signs.asked_from(rows)), *signs.broker(broker, since)),
         started=since,
         ended=until,
         headline=f"{signs.broker_words(broker, since)} closes the connection at each {', '.join(apis)} of {name} "

@@ -194,7 +194,7 @@ def _refusal(
         kind=refusal.kind,
         severity=severity,
         certainty=Certainty.CERTAIN,
-        subjects=(*every(Role.TOPIC, topics[:EVIDENCE_SHOWN]), *signs.clients(names)),
+        subjects=(*every(Role.TOPIC, topics[:EVIDENCE_SHOWN]), *signs.clients(names, signs.asked_from(rows))),
         started=since,
         ended=until,
         headline=f"{listed(names or ['a client'])} {words}: {listed(topics)}, from {clock(since)} to "
@@ -265,7 +265,7 @@ def _refused_for_good(signs: Signs, error: Error, api: str, rows: Sequence[Row])
         severity=Severity.WARNING,
         certainty=Certainty.CERTAIN,
         subjects=(
-            *signs.clients(names),
+            *signs.clients(names, signs.asked_from(rows)),
             *every(Role.TOPIC, sorted(topics)),
             *every(Role.GROUP, groups[:EVIDENCE_SHOWN]),
         ),
@@ -419,7 +419,7 @@ def _waiting(
         kind=IncidentKind.TOO_FEW_REPLICAS,
         severity=Severity.WARNING,  # the broker's incident is the cause, and stands before it
         certainty=Certainty.LIKELY,
-        subjects=(*every(Role.TOPIC, sorted(topics)), *signs.clients(names)),
+        subjects=(*every(Role.TOPIC, sorted(topics)), *signs.clients(names, signs.asked_from(rows))),
         started=since,
         ended=until,
         headline=f"{counted(len(rows), 'write')} with acks=all of {listed(names or [client_name(None)])}"

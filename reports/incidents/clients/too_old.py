@@ -192,7 +192,7 @@ def _without_codec(signs: Signs, name: str, rows: Sequence[Row]) -> Incident:
         kind=IncidentKind.CLIENT_TOO_OLD,
         severity=Severity.CRITICAL,
         certainty=Certainty.CERTAIN,
-        subjects=(*signs.clients([name]), *every(Role.TOPIC, topics[:_EVIDENCE])),
+        subjects=(*signs.clients([name], signs.asked_from(rows)), *every(Role.TOPIC, topics[:_EVIDENCE])),
         started=since,
         ended=until if until < signs.end - threshold("one_trouble") * SECOND_NS else None,
         headline=f"{name} is too old to read {listed(topics or ['a topic'])}, from {clock(since)} on: there are "

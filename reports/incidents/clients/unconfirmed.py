@@ -163,7 +163,7 @@ def _refused(signs: Signs, one: Unconfirmed) -> Incident:
         severity=Severity.INFO if passes else Severity.WARNING,
         certainty=Certainty.LIKELY,
         subjects=(
-            *signs.clients([one.name]),
+            *signs.clients([one.name], signs.asked_from(one.rows)),
             *every(Role.TOPIC, topics[:EVIDENCE_SHOWN]),
             *signs.broker(signs.where(one.place), since),
         ),

@@ -46,7 +46,7 @@ def refused(signs: Signs) -> Iterator[Incident]:
             kind=IncidentKind.JOIN_REFUSED,
             severity=min((Severity(row["severity"]) for row in found), key=list(Severity).index),
             certainty=Certainty.CERTAIN,
-            subjects=(*signs.clients(names), Subject(Role.GROUP, group)),
+            subjects=(*signs.clients(names, signs.heard_of(group)), Subject(Role.GROUP, group)),
             started=since,
             ended=until,
             headline=f"group {group} refuses {listed(names or ['clients'])} from {clock(since)} on: "
@@ -96,7 +96,7 @@ def _not_stored(signs: Signs, group: str, rows: Sequence[Row]) -> Incident:
         kind=IncidentKind.JOIN_REFUSED,
         severity=Severity.CRITICAL,
         certainty=Certainty.LIKELY,
-        subjects=(Subject(Role.GROUP, group), *signs.clients(names)),
+        subjects=(Subject(Role.GROUP, group), *signs.clients(names, signs.asked_from(rows))),
         started=since,
         ended=until,
         headline=f"the coordinator cannot store group {group}, from {clock(since)} to {clock(until)}: {asked} of "

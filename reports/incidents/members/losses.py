@@ -183,20 +183,22 @@ def _loss(
     sure: Certainty,
     last_packet: int | None = None,
 ) -> Loss:
-    """Who was lost, where it ran, and when it was heard last: by member id, or by a client id that one host has.
+    """Who was lost, where it ran, and when it was heard last: by member id, by its last packet, or by a client id that
+    one host of the group has.
 
     One that is started again and again has several members of one client id, each with its own last packet.
     """
-    ran_at = signs.hosts_of.get(client_id or "", [])
+    hosts, of_group = signs.hosts_of.get(client_id or "", []), signs.heard_of(row["group_id"])
+    ran_at = [host for host in hosts if host in of_group] or hosts
 
     def is_it(one: Row) -> bool:
         if member_id is not None and one["member_id"] is not None:
             return bool(one["member_id"] == member_id)
         return client_id is not None and one["client_id"] == client_id and len(ran_at) == 1
 
-    silent = [one for one in reversed(signs.silences_of(row["group_id"], at)) if is_it(one)]
-    with_it = (one for one in silent if last_packet is not None and one["packet"] == last_packet)
-    silence = next(with_it, silent[0] if silent else None)
+    silences = signs.silences_of(row["group_id"], at)[::-1]
+    with_it = (one for one in silences if last_packet is not None and one["packet"] == last_packet)
+    silence = next((one for one in with_it if one["client_id"] == client_id), next(filter(is_it, silences), None))
     by_end = silence is None
     if silence is None:  # the capture may lack how long its session is
         silence = next((one for one in reversed(signs.ends_of(row["group_id"], at)) if is_it(one)), None)

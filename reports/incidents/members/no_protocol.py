@@ -30,7 +30,7 @@ from kafkascope.reports.vocabulary.triggers import Certainty
 from kafkascope.sniffer.units import MILLISECOND_NS
 
 _INTERNAL = re.compile(r".+-(?:repartition|changelog)$")  # InternalTopologyBuilder: behind application.id
-_COLUMNS = ("client_id", "api", "error", "request", "response", "requested", "answered", "request_packet")
+_COLUMNS = ("connection", "client_id", "api", "error", "request", "response", "requested", "answered", "request_packet")
 
 
 class Unjoined(NamedTuple):
@@ -108,7 +108,7 @@ def _not_offered(signs: Signs, group: str, found: Sequence[Unjoined]) -> Inciden
         kind=IncidentKind.JOIN_REFUSED,
         severity=Severity.CRITICAL,
         certainty=Certainty.LIKELY,
-        subjects=(*signs.clients(names), Subject(Role.GROUP, group)),
+        subjects=(*signs.clients(names, signs.asked_from(one.offered for one in found)), Subject(Role.GROUP, group)),
         started=since,
         ended=until,
         headline=f"{listed(names)} found the coordinator of Streams application {group}, and ended without joining, "

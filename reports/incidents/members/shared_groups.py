@@ -115,7 +115,7 @@ def _of_connect(signs: Signs, group: str, found: Sequence[Row]) -> Incident:
         kind=IncidentKind.GROUP_SHARED,
         severity=Severity.CRITICAL,
         certainty=Certainty.LIKELY if apart else Certainty.GUESSED,
-        subjects=(Subject(Role.GROUP, group), *signs.clients(names)),
+        subjects=(Subject(Role.GROUP, group), *signs.clients(names, signs.heard_of(group))),
         started=since,
         ended=until,
         headline=f"workers of Connect in group {group} do not have one configuration, from {clock(since)} to "

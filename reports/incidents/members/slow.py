@@ -160,7 +160,10 @@ def _slow(signs: Signs, group: str, found: Sequence[Row], timed_out: Sequence[Ro
         kind=IncidentKind.SLOW_REVOCATION if in_callback else IncidentKind.SLOW_PROCESSING,
         severity=Severity.CRITICAL if storm else Severity.WARNING,
         certainty=Certainty.CERTAIN if certain and not in_callback else Certainty.LIKELY,
-        subjects=(Subject(Role.GROUP, group), *signs.clients(names)),
+        subjects=(
+            Subject(Role.GROUP, group),
+            *signs.clients(names, signs.heard_of(group, _members(timed_out, {Trigger.POLL_TIMEOUT}))),
+        ),
         started=since,
         ended=until,
         headline=(
@@ -177,6 +180,11 @@ def _slow(signs: Signs, group: str, found: Sequence[Row], timed_out: Sequence[Ro
         findings=signs.explained(_SLOW_FINDINGS, since, until, groups=[group]),
         rebalances=rebalances,
     )
+
+
+def _members(rows: Sequence[Row], triggers: Collection[str]) -> set[str]:
+    """Members that set these rebalances off by such triggers."""
+    return {row["trigger_member"] for row in rows if row["trigger"] in triggers and row["trigger_member"]}
 
 
 def _times(found: Sequence[Row], timed_out: Sequence[Row]) -> dict[str, int]:
@@ -237,7 +245,7 @@ def locks(signs: Signs) -> Iterator[Incident]:
             kind=IncidentKind.SLOW_PROCESSING,
             severity=Severity.WARNING,
             certainty=Certainty.LIKELY,
-            subjects=(*signs.clients([name]), *every(Role.GROUP, groups)),
+            subjects=(*signs.clients([name], signs.asked_from(rows)), *every(Role.GROUP, groups)),
             started=since,
             ended=until,
             headline=f"{name}{f' of share group {listed(groups)}' if groups else ''} keeps records longer than their "
@@ -297,7 +305,10 @@ def revoking(signs: Signs) -> Iterator[Incident]:
             kind=IncidentKind.SLOW_REVOCATION,
             severity=Severity.WARNING,
             certainty=Certainty.LIKELY,
-            subjects=(Subject(Role.GROUP, group), *signs.clients(names)),
+            subjects=(
+                Subject(Role.GROUP, group),
+                *signs.clients(names, signs.heard_of(group, _members([row for row, _ in rows], LATE))),
+            ),
             started=since,
             ended=until,
             headline=f"{listed(names or ['a member'])} of group {group} did not {what} in time, "

@@ -150,7 +150,10 @@ def _incident(signs: Signs, group: str, waits: Sequence[_Wait]) -> Incident:
         kind=IncidentKind.SLOW_REVOCATION,
         severity=Severity.WARNING,
         certainty=Certainty.LIKELY,
-        subjects=(Subject(Role.GROUP, group), *signs.clients(names)),
+        subjects=(
+            Subject(Role.GROUP, group),
+            *signs.clients(names, signs.heard_of(group, {one.rebalance["leader"] for one in waits})),
+        ),
         started=since,
         ended=None if is_open else last.until,
         headline=headline + in_words(effects),

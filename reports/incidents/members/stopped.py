@@ -37,7 +37,7 @@ def _stopped(signs: Signs, finding: Row) -> Incident:
         kind=IncidentKind.APPLICATION_STOPPED,
         severity=Severity.CRITICAL,
         certainty=Certainty.CERTAIN,
-        subjects=(Subject(Role.GROUP, group), *signs.clients(finding["client_ids"])),
+        subjects=(Subject(Role.GROUP, group), *signs.clients(finding["client_ids"], signs.heard_of(group))),
         started=since,
         ended=ended,
         headline=f"Streams application {group} ended at {clock(since)}: {finding['title']}{again}"

@@ -244,7 +244,7 @@ def _waited_for(signs: Signs, group: str, found: Sequence[Late]) -> Incident:
         kind=IncidentKind.SLOW_REVOCATION,
         severity=Severity.WARNING,
         certainty=Certainty.LIKELY,
-        subjects=(Subject(Role.GROUP, group), *signs.clients(names)),
+        subjects=(Subject(Role.GROUP, group), *signs.clients(names, signs.heard_of(group))),
         started=since,
         ended=until,
         headline=f"{listed(names)} of group {group} {did}: {meanwhile}{in_words(effects)}",

@@ -193,7 +193,11 @@ def _mute(signs: Signs, place: str, rows: Sequence[Row], longest: float, *, is_o
         kind=IncidentKind.UNREACHABLE_LISTENER,
         severity=Severity.CRITICAL if is_other and is_advertised else Severity.WARNING,
         certainty=Certainty.CERTAIN if is_other else Certainty.LIKELY,
-        subjects=(*(signs.broker(broker) if is_advertised else ()), *signs.clients(names), Subject(Role.HOST, place)),
+        subjects=(
+            *(signs.broker(broker) if is_advertised else ()),
+            *signs.clients(names, {row["client"] for row in rows}),
+            Subject(Role.HOST, place),
+        ),
         started=since,
         ended=until if signs.end - until > threshold("one_trouble") * SECOND_NS else None,
         headline=f"{who} {said}: {what}; requests waited for up to {lasted}",

@@ -168,7 +168,7 @@ def _died(signs: Signs, group: str, run: Sequence[Row], names: Sequence[str], de
         kind=IncidentKind.CLIENT_DIED,
         severity=Severity.WARNING,
         certainty=Certainty.LIKELY,
-        subjects=(*signs.clients(names), Subject(Role.GROUP, group)),
+        subjects=(*signs.clients(names, signs.heard_of(group)), Subject(Role.GROUP, group)),
         started=since,
         ended=until,
         headline=f"{listed(names)} ended without being closed one after the other, from {clock(since)} to "
@@ -203,7 +203,7 @@ def _of_static(signs: Signs, group: str, run: Sequence[Row], names: Sequence[str
         kind=IncidentKind.CLIENT_DEPLOY,
         severity=Severity.INFO,
         certainty=Certainty.LIKELY if tells else Certainty.GUESSED,
-        subjects=(Subject(Role.GROUP, group), *signs.clients(names)),
+        subjects=(Subject(Role.GROUP, group), *signs.clients(names, signs.heard_of(group))),
         started=since,
         ended=until,
         headline=f"static members of group {group} were {how} in turn from {clock(since)} to {clock(until)}: "
@@ -225,7 +225,7 @@ def _incident(signs: Signs, group: str, found: _Deployment) -> Incident:
         kind=IncidentKind.CLIENT_DEPLOY,
         severity=Severity.INFO,
         certainty=found.sure,
-        subjects=(Subject(Role.GROUP, group), *signs.clients(found.clients)),
+        subjects=(Subject(Role.GROUP, group), *signs.clients(found.clients, signs.heard_of(group))),
         started=since,
         ended=until,
         headline=f"members of group {group} were replaced in turn from {clock(since)} to {clock(until)}: "

@@ -48,7 +48,7 @@ def made(signs: Signs) -> Iterator[Incident]:
                 kind=IncidentKind.ADMIN_ACTION,
                 severity=Severity.INFO,
                 certainty=Certainty.LIKELY,
-                subjects=(Subject(Role.TOPIC, topic), *signs.clients([row["client_id"]])),
+                subjects=(Subject(Role.TOPIC, topic), *signs.clients([row["client_id"]], signs.asked_from([row]))),
                 started=row["at"],
                 ended=used[topic],
                 headline=f"brokers made topic {topic} at {clock(row['at'])} because "

@@ -234,7 +234,10 @@ def removals(signs: Signs) -> Iterator[Incident]:
             kind=IncidentKind.ADMIN_ACTION,
             severity=Severity.INFO,
             certainty=Certainty.CERTAIN,
-            subjects=(Subject(Role.GROUP, group), *signs.clients(names)),
+            subjects=(
+                Subject(Role.GROUP, group),
+                *signs.clients(names, signs.heard_of(group, {row["trigger_member"] for row in rows})),
+            ),
             started=since,
             ended=until,
             headline=f"an administrator took {listed(names or ['members'])} out of group {group} from "
@@ -264,7 +267,7 @@ def migrations(signs: Signs) -> Iterator[Incident]:
             kind=IncidentKind.GROUP_MIGRATED,
             severity=Severity.INFO,
             certainty=Certainty.CERTAIN,
-            subjects=(Subject(Role.GROUP, group), *signs.clients(names)),
+            subjects=(Subject(Role.GROUP, group), *signs.clients(names, signs.heard_of(group))),
             started=since,
             ended=until,
             headline=f"group {group} changed its protocol from {clock(since)} on: {path}",

@@ -169,7 +169,7 @@ def _never_committed(signs: Signs, group: str, rows: Sequence[Row]) -> Incident:
         subjects=(
             Subject(Role.GROUP, group),
             *every(Role.TOPIC, sorted({row["topic"] for row in rows})),
-            *signs.clients(names),
+            *signs.clients(names, {row["client"] for row in rows}),
         ),
         started=since,
         ended=until,

@@ -157,7 +157,7 @@ def _incident(
         kind=IncidentKind.RECORDS_GIVEN_UP,
         severity=Severity.WARNING,
         certainty=Certainty.CERTAIN if rejected >= at_limit else Certainty.LIKELY,
-        subjects=(Subject(Role.GROUP, group), Subject(Role.TOPIC, topic), *signs.clients(names)),
+        subjects=(Subject(Role.GROUP, group), Subject(Role.TOPIC, topic), *signs.clients(names, signs.heard_of(group))),
         started=since,
         ended=said.last,
         headline=f"share group {group} gives records of {topic} up from {clock(since)} on: "

@@ -300,7 +300,11 @@ def lagging(signs: Signs) -> Iterator[Incident]:
             kind=IncidentKind.CONSUMER_LAGGING,
             severity=Severity.WARNING,
             certainty=Certainty.CERTAIN,
-            subjects=(Subject(Role.GROUP, group), Subject(Role.TOPIC, topic), *signs.clients(trend.members)),
+            subjects=(
+                Subject(Role.GROUP, group),
+                Subject(Role.TOPIC, topic),
+                *signs.clients(trend.members, signs.heard_of(group)),
+            ),
             started=trend.since,
             ended=None,
             headline=f"group {group} reads {trend.where} more slowly than is written from {clock(trend.since)} on: "

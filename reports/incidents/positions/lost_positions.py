@@ -78,7 +78,11 @@ def _lost(signs: Signs, topic: str, rows: Sequence[Row], names: Sequence[str], g
         kind=IncidentKind.OFFSETS_LOST,
         severity=Severity.CRITICAL,
         certainty=Certainty.CERTAIN,
-        subjects=(*every(Role.GROUP, groups), Subject(Role.TOPIC, topic), *signs.clients(names)),
+        subjects=(
+            *every(Role.GROUP, groups),
+            Subject(Role.TOPIC, topic),
+            *signs.clients(names, signs.asked_from(rows)),
+        ),
         started=since,
         ended=until,
         headline=f"{listed(names or ['a consumer'])}{f' of group {listed(groups)}' if groups else ''} lost "

@@ -67,7 +67,11 @@ def _begun_late(signs: Signs, after: Row, topic: str, added: set[int]) -> Iterat
         kind=IncidentKind.OFFSETS_LOST,
         severity=Severity.CRITICAL,
         certainty=Certainty.LIKELY,
-        subjects=(Subject(Role.GROUP, group), Subject(Role.TOPIC, topic), *signs.clients(names)),
+        subjects=(
+            Subject(Role.GROUP, group),
+            Subject(Role.TOPIC, topic),
+            *signs.clients(names, {host for host, _ in clients}),
+        ),
         started=after["started"],
         ended=at,
         headline=f"group {group} began {partitions_in_words(partitions)}, which were new to it, behind their first "

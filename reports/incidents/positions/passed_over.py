@@ -120,7 +120,7 @@ def _incident(signs: Signs, group: str, topic: str, skips: Sequence[_Skip]) -> I
         kind=IncidentKind.OFFSETS_LOST,
         severity=Severity.CRITICAL,
         certainty=Certainty.CERTAIN,
-        subjects=(Subject(Role.GROUP, group), Subject(Role.TOPIC, topic), *signs.clients(names)),
+        subjects=(Subject(Role.GROUP, group), Subject(Role.TOPIC, topic), *signs.clients(names, signs.heard_of(group))),
         started=since,
         ended=until,
         headline=f"{listed(names)} of group {group} began {partitions} behind what it had committed, at "

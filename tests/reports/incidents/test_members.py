@@ -607,6 +607,20 @@ def test_of_several_members_of_one_client_id_it_is_that_with_the_last_packet_tha
     assert seconds(one.started) == since
 
 
+@pytest.mark.parametrize(("packet", "others", "told"), [(7, H2, 1), (None, H2, 0), (None, None, 1)])
+def test_one_whose_name_others_have_too_is_found_by_its_last_packet_or_as_they_are_not_in_the_group(
+    packet: int | None, others: str | None, told: int
+) -> None:
+    """others: where another member of that name is."""
+    row = joins(5, 32, 40)
+    row["contributing"][0]["packet"] = packet
+    members = [member("c1", host) for host in (H1, others) if host]
+    before = rebalance("member_joined", 4, 20, trigger_client_id="x", members=members)
+    connections = [connection(1, opened=1, closed=30, how_closed="fin"), connection(2, H2, opened=1)]
+    incidents = lost(before, row, group_events=[SILENT | {"packet": 7}], connections=connections)
+    assert [names(one) for one in incidents] == [["c1", H1, "shop"]] * told
+
+
 @pytest.mark.parametrize(("closed", "client_id", "told"), [(30, "c1", True), (40, "c1", False), (30, "c2", False)])
 def test_one_that_is_replaced_where_the_capture_lacks_how_long_its_session_was(
     closed: float, client_id: str, told: bool

@@ -55,6 +55,15 @@ def test_a_topic_that_stays_unknown() -> None:
     assert [seen.packet for seen in one.evidence] == [6]
 
 
+def test_of_clients_with_one_name_it_is_that_which_asked() -> None:
+    clients = [connection(number, host, client_id="rdkafka") for number, host in ((1, H1), (2, H2))]
+    for number, host in ((1, H1), (2, H2)):
+        asked = [unknown(client_id="rdkafka", first_connection=number)]
+        assert names(only(error_histogram=asked, connections=clients)) == ["orders", "rdkafka", host]
+    nobody_knows = [unknown(client_id="rdkafka")]
+    assert names(only(error_histogram=nobody_knows, connections=clients)) == ["orders", "rdkafka", H1, H2]
+
+
 def test_a_topic_that_nobody_could_create() -> None:
     made = [
         error("INVALID_REPLICATION_FACTOR", "CreateTopics", 9, 9, topic="orders", client_id="admin"),

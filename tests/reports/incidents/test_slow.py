@@ -6,8 +6,10 @@ import pytest
 
 from tests.reports.incidents.tables_of import (
     B1,
+    B2,
     CLIENT,
     H1,
+    H2,
     at,
     connection,
     error,
@@ -37,6 +39,15 @@ def test_members_that_poll_too_late_are_one_incident_of_the_group() -> None:
     assert [seen.text for seen in one.evidence] == ["c1 left 2 times"]
     assert one.rebalances == {("shop", 4), ("shop", 5), ("shop", 6)}
     assert one.findings == {"poll_timeout group shop"}
+
+
+def test_of_members_with_one_name_it_is_that_which_polls_too_late() -> None:
+    clients = [connection(number, host, client_id="rdkafka") for number, host in ((1, H1), (2, H2), (3, B2))]
+    members = [member("rdkafka", H1, "one"), member("rdkafka", H2, "two")]
+    row = rebalance("poll_timeout", 4, 20, trigger_client_id="rdkafka", trigger_member="two", members=members)
+    assert names(only(rebalances=[row], connections=clients)) == ["shop", "rdkafka", H2]
+    unknown = row | {"trigger_member": None}
+    assert names(only(rebalances=[unknown], connections=clients)) == ["shop", "rdkafka", H1, H2]
 
 
 def test_a_storm_of_poll_timeouts_is_critical_and_one_that_was_read_from_little_likely() -> None:
