@@ -55,6 +55,14 @@ class Weighed:
 
 
 @dataclass(frozen=True, slots=True)
+class Cause:
+    """Of which kind of incident something comes, and the words of its own headline that tell that."""
+
+    kind: IncidentKind
+    words: str
+
+
+@dataclass(frozen=True, slots=True)
 class Incident:
     """A row of incidents. Times are nanoseconds; ended is None if it was not over when the capture was."""
 
@@ -71,6 +79,7 @@ class Incident:
     effects: tuple[Effect, ...] = ()
     findings: frozenset[str] = field(default=frozenset())  # ids of those that it explains
     rebalances: frozenset[tuple[str, int]] = field(default=frozenset())  # group and generation
+    cause: Cause | None = None  # if there is an incident of that, it tells this one as well
 
     @property
     def what(self) -> str:
@@ -92,6 +101,51 @@ class Incident:
 def in_words(effects: Iterable[Effect]) -> str:
     """What came of an incident, as the end of its headline."""
     return "".join(f"; {effect.text}" for effect in effects)
+
+
+def told_with_causes(incidents: Iterable[Incident]) -> list[Incident]:
+    """The same; what comes of another one, that names all of its clients, is told by that alone, as what it cost."""
+    found: list[Incident] = []
+    parts: list[tuple[Incident, Cause]] = []
+    for one in incidents:
+        if one.cause is None:
+            found.append(one)
+        else:
+            parts.append((one, one.cause))
+    for part, cause in sorted(parts, key=lambda each: order(each[0])):
+        clients = _clients(part)
+        of_it = (
+            place
+            for place, whole in enumerate(found)
+            if whole.kind == cause.kind
+            and clients <= _clients(whole)
+            and whole.started <= (part.started if part.ended is None else part.ended)
+        )
+        if (place := min(of_it, key=lambda place: abs(found[place].started - part.started), default=None)) is None:
+            found.append(part)
+        else:
+            found[place] = _with_part(found[place], part, cause)
+    return found
+
+
+def _clients(one: Incident) -> set[Subject]:
+    return {subject for subject in one.subjects if subject.role == Role.CLIENT}
+
+
+def _with_part(whole: Incident, part: Incident, cause: Cause) -> Incident:
+    effects = Effect("members", part.what.replace(cause.words, "", 1)), *part.effects
+    return replace(
+        whole,
+        severity=min(whole.severity, part.severity, key=_GRAVEST_FIRST.index),
+        subjects=tuple(dict.fromkeys((*whole.subjects, *part.subjects))),
+        ended=None if whole.ended is None or part.ended is None else max(whole.ended, part.ended),
+        headline=whole.headline + in_words(effects),
+        evidence=(*part.evidence, *whole.evidence),  # of the latter there may be more than are shown
+        cost_ms=whole.cost_ms + part.cost_ms,
+        effects=(*whole.effects, *effects),
+        findings=whole.findings | part.findings,
+        rebalances=whole.rebalances | part.rebalances,
+    )
 
 
 def order(one: Incident) -> tuple[int, float, int, str, tuple[Subject, ...], str]:

@@ -32,7 +32,7 @@ from kafkascope.reports.incidents.clients import (
     turned_away,
     unconfirmed,
 )
-from kafkascope.reports.incidents.incident import Incident, incident_table
+from kafkascope.reports.incidents.incident import Incident, incident_table, told_with_causes
 from kafkascope.reports.incidents.members import (
     awaited,
     broke_off,
@@ -209,6 +209,7 @@ def conclusions(tables: Mapping[str, ds.Dataset], summary: Mapping[str, Any]) ->
             found += made
         except Exception as error:
             issues.append(Issue(INTERNAL_ERROR, f"incidents {', '.join(sorted(rule.kinds))}: {fault(error)}"))
+    found = told_with_causes(found)
     issues += [Issue("too_many_rows", f"{name}: the first {MOST_ROWS:,}") for name in sorted(signs.left_out)]
     if (findings := tables.get("findings")) is not None:
         parts = together(findings.to_table()).parts

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 
@@ -39,6 +39,7 @@ class Beside:
     effects: tuple[Effect, ...] = ()
     evidence: tuple[Weighed, ...] = ()
     findings: frozenset[str] = frozenset()
+    cause: Hashable = None  # what clients have in common whose trouble has one cause; None: it is not known
 
 
 def _credentials(signs: Signs, names: Sequence[str], hosts: Sequence[str], since: int, _until: int) -> Beside:
@@ -46,8 +47,9 @@ def _credentials(signs: Signs, names: Sequence[str], hosts: Sequence[str], since
     words, advice, users = credentials.refused(signs, names, hosts)
     altered = credentials_before(signs, users, since)
     if altered is None:
-        return Beside(words, advice)
-    return Beside(f"{words}; {altered.words}", advice, evidence=(altered.evidence(0.6),))
+        return Beside(words, advice, cause=words if users else None)
+    by = "altered", altered.made["client_id"], altered.made["host"]
+    return Beside(f"{words}; {altered.words}", advice, evidence=(altered.evidence(0.6),), cause=by)
 
 
 _SEEKS = "FindCoordinator"
@@ -72,6 +74,7 @@ def _permissions(signs: Signs, names: Sequence[str], _hosts: Sequence[str], sinc
     whose = {*names}
     sought = _sought(signs, names)
     subjects, on, needed = set[Subject](), set[str](), set[str]()
+    is_named = True
     for row in signs.errors:
         if (
             row["error"] not in REFUSED
@@ -86,6 +89,7 @@ def _permissions(signs: Signs, names: Sequence[str], _hosts: Sequence[str], sinc
         for name in of_kind or {None}:
             resource = "the cluster" if kind == "cluster" else f"{kind} {name}" if name else f"its {kind}"
             on.add(resource)
+            is_named &= bool(name) or kind == "cluster"
             if (operation := OPERATIONS.get((row["error"], row["api"]))) is not None:
                 next_one = f" ({SEEKERS[kind]})" if row["api"] == _SEEKS and kind in SEEKERS else ""
                 needed.add(f"{operation} on {resource}{next_one}")
@@ -126,6 +130,7 @@ def _permissions(signs: Signs, names: Sequence[str], _hosts: Sequence[str], sinc
             if row["client_ids"] and {*row["client_ids"]} <= whose
         )
         | signs.commits_refused(REFUSED, whose, since, until + near),
+        cause=frozenset(on) if on and is_named else None,
     )
 
 

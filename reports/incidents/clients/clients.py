@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from kafkascope.reports.columns.name_lists import listed
@@ -99,8 +99,22 @@ def told(signs: Signs) -> Iterator[Incident]:
             if len(names) >= threshold("alike") and sum(len(by_client[name]) for name in names) == len(run):
                 yield _told(signs, one, names, run)
                 by_client = {name: found for name, found in by_client.items() if name not in names}
-        for name, found in sorted(by_client.items()):
-            yield _told(signs, one, [name], found)
+        for names, found in _by_cause(signs, one, by_client):
+            yield _told(signs, one, names, found)
+
+
+def _by_cause(signs: Signs, one: Told, by_client: Mapping[str, list[Row]]) -> Iterator[tuple[list[str], list[Row]]]:
+    """Clients with their findings; as one those whose trouble has one cause, and began before that of another ended."""
+    alike: dict[Hashable, list[tuple[str, list[Row]]]] = defaultdict(list)
+    for name, found in sorted(by_client.items()):
+        known = name != NO_NAME and not any(_is_broker(signs, row) for row in found)
+        cause = _beside(signs, one, [name], found).cause if known else None
+        alike[name if cause is None else (cause,)].append((name, found))
+    apart = threshold("one_trouble") * SECOND_NS
+    for of_cause in alike.values():
+        in_order = sorted(of_cause, key=lambda each: (each[1][0]["since"], each[0]))
+        for run in in_runs(in_order, lambda run, each: each[1][0]["since"] <= max(map(_until, run[-1][1])) + apart):
+            yield sorted(name for name, _ in run), [row for _, found in run for row in found]
 
 
 def _told_with_the_cause(signs: Signs) -> set[str]:
@@ -159,8 +173,7 @@ def _told(signs: Signs, one: Told, names: Sequence[str], found: Sequence[Row]) -
         what = "; ".join(dict.fromkeys(_in_midst(row["title"]) for row in found))
     if last > until:
         what += f", the last of it to {duration((last - until) / MILLISECOND_NS)} behind the end of the capture"
-    look = None if of_broker else LOOK_AT.get(one.kind)
-    beside = Beside() if look is None else look(signs, names, hosts, since, until)
+    beside = Beside() if of_broker else _beside(signs, one, names, found)
     held = held_up_between(signs, hosts, since, until) if of_broker and one.kind in _OF_BROKERS else HeldUp()
     time = [Effect("time", f"for {duration(lasted)}", None, lasted)] if lasted >= 1 else []
     costs = (*held.effects, *beside.effects)
@@ -197,6 +210,14 @@ def _told(signs: Signs, one: Told, names: Sequence[str], found: Sequence[Row]) -
         | beside.findings,
         rebalances=held.rebalances,
     )
+
+
+def _beside(signs: Signs, one: Told, names: Sequence[str], found: Sequence[Row]) -> Beside:
+    """What the capture tells beside the trouble of these clients."""
+    hosts = list(dict.fromkeys(host_of(row) for row in found))
+    since, until = min(row["since"] for row in found), min(max(map(_until, found)), signs.end)
+    look = LOOK_AT.get(one.kind)
+    return Beside() if look is None else look(signs, names, hosts, since, until)
 
 
 def _times(since: int, until: int) -> str:

@@ -331,7 +331,8 @@ def _awaited(signs: Signs, kind: IncidentKind, together: Sequence[Awaited]) -> I
         what, advice = fate_words(kind, names, closed=closed), fate_advice(signs, kind, groups, closed=closed)
     has_ended = settled and kind == IncidentKind.CLIENT_DIED  # that is seen
     when = f"at {clock(since)}" if has_ended else since_when(signs, since)
-    refused = refused_before(signs, names, since) if has_ended else ""
+    refused = refused_before(signs, names, since) if has_ended else None
+    after_what = refused.words if refused else ""
     is_cut_off = settled and kind == IncidentKind.CLIENT_UNREACHABLE
     beside = cut_off_beside(signs, hosts if is_cut_off else [], names, since)
     cost_ms = sum((effect.count or 0) * (effect.duration_ms or 0) for effect in effects)
@@ -349,13 +350,14 @@ def _awaited(signs: Signs, kind: IncidentKind, together: Sequence[Awaited]) -> I
         ),
         started=since,
         ended=None,
-        headline=f"{listed(names)} ({listed(hosts)}) {what} {when}{refused}, {after}" + in_words(effects),
+        headline=f"{listed(names)} ({listed(hosts)}) {what} {when}{after_what}, {after}" + in_words(effects),
         evidence=evidence_of((one.loss, one.fate) for one in together),
         advice=ADVICE_REFUSED if refused else f"{before} {advice}".lstrip(),
         cost_ms=cost_ms,
         effects=tuple(effects),
         findings=signs.explained(_FINDINGS, since, signs.end, groups=groups, clients=[*names, *beside.names]),
         rebalances=frozenset((group, row["to_generation"]) for group, (row, _) in opened.items()),
+        cause=refused,
     )
 
 

@@ -16,7 +16,7 @@ from kafkascope.reports.columns.text import counted
 from kafkascope.reports.columns.words import duration
 from kafkascope.reports.incidents.brokers.outage import Outage
 from kafkascope.reports.incidents.costs import leader_before
-from kafkascope.reports.incidents.incident import Effect, Weighed
+from kafkascope.reports.incidents.incident import Cause, Effect, Weighed
 from kafkascope.reports.incidents.members.traces import Traces, Whereabouts, traces
 from kafkascope.reports.incidents.network.vanished import Vanished
 from kafkascope.reports.incidents.signs import Signs
@@ -328,8 +328,8 @@ def evidence_of(lost: Iterable[tuple[Loss, Fate]]) -> tuple[Weighed, ...]:
     return tuple(dict.fromkeys(one for _, one in seen))
 
 
-def refused_before(signs: Signs, names: Collection[str], at: int) -> str:
-    """How members that ended at a time had been refused by their group shortly before; empty if they were not."""
+def refused_before(signs: Signs, names: Collection[str], at: int) -> Cause | None:
+    """How members that ended at a time had been refused by their group shortly before; None if they were not."""
     near = int(threshold("outage_after") * SECOND_NS)
     refused = {
         row["api"]
@@ -339,7 +339,8 @@ def refused_before(signs: Signs, names: Collection[str], at: int) -> str:
         and row["first"] <= at + SECOND_NS
         and at - near <= row["last"]
     }
-    return f", after {Error.GROUP_AUTHORIZATION_FAILED} for {listed(refused)}" if refused else ""
+    words = f", after {Error.GROUP_AUTHORIZATION_FAILED} for {listed(refused)}"
+    return Cause(IncidentKind.AUTHORIZATION_FAILED, words) if refused else None
 
 
 @dataclass(frozen=True, slots=True)

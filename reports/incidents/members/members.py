@@ -232,8 +232,9 @@ def _lost(signs: Signs, run: _Run) -> Incident:
     if unheard and course.at_once:
         what, when = f"had {OPEN.replace('fell', 'fallen')}", f"by {clock(min(times))}"
     advice = advice if closed else course.advice or advice
-    if fate.settled and fate.kind == IncidentKind.CLIENT_DIED and (refused := refused_before(signs, names, min(times))):
-        when, advice = when + refused, ADVICE_REFUSED
+    has_ended = fate.settled and fate.kind == IncidentKind.CLIENT_DIED
+    if refused := refused_before(signs, names, min(times)) if has_ended else None:
+        when, advice = when + refused.words, ADVICE_REFUSED
     evidence = fate.evidence if len(hosts) <= 1 else evidence_of(run)
     evidence += tuple(seen for place in course.places for seen in place.evidence)
     sure = _how_sure(signs, run, fate)
@@ -280,6 +281,7 @@ def _lost(signs: Signs, run: _Run) -> Incident:
         effects=effects,
         findings=signs.explained(_FINDINGS, first.since, over, groups=groups, clients=[*names, *beside.names]),
         rebalances=rebalances,
+        cause=refused,
     )
 
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from kafkascope.decoders.errors import Error
+from kafkascope.reports.columns.name_lists import listed
 from kafkascope.reports.columns.text import client_name
 from kafkascope.reports.columns.words import clock
 from kafkascope.reports.groups.body import body_of, number, rows, text
@@ -91,16 +92,30 @@ def retention_before(signs: Signs, topic: str, until: int) -> Alteration | None:
 
 
 def credentials_before(signs: Signs, users: Iterable[str], since: int) -> Alteration | None:
-    """Whose credentials somebody altered last, shortly before they were refused."""
+    """Whose credentials somebody altered last, shortly before they were refused: of one of these users, or of several.
+
+    Commands alter those of one user with each request.
+    """
     of_users = {*users}
-    found = (
-        Alteration("the credentials", text(one.get("name")), None, row)
+    found = [
+        Alteration("the credentials", name, None, row)
         for row in signs.once(changes_made)
         if row["api"] == "AlterUserScramCredentials"
         for key in ("upsertions", "deletions")
         for one in rows(body_of(row["request"]).get(key))
-    )
-    return _last_before((one for one in found if one.of in of_users), since)
+        if (name := text(one.get("name"))) in of_users
+    ]
+    last = _last_before(found, since)
+    if last is None:
+        return None
+    who, until = (last.made["client_id"], last.made["host"]), last.made["requested"]
+    near = until - int(threshold("one_trouble") * SECOND_NS)
+    same = {
+        one.of
+        for one in found
+        if (one.made["client_id"], one.made["host"]) == who and near <= one.made["requested"] <= until
+    }
+    return replace(last, of=listed(same))
 
 
 def limit_before(signs: Signs, host: str, since: int) -> Alteration | None:

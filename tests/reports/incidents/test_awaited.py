@@ -239,6 +239,10 @@ def test_one_that_was_closed_and_did_not_leave_is_told_so() -> None:
     (one,) = found(**given, error_histogram=[refused])
     assert ", after GROUP_AUTHORIZATION_FAILED for Heartbeat, and " in one.headline
     assert one.advice.startswith("Give its principal Read on the group back")
+    failed = finding("authorization_failed", f"client c2 ({H2})", "2 errors", LAST - 5, LAST, client_ids=["c2"])
+    (one,) = found(**given, error_histogram=[refused], findings=[failed])
+    assert (one.kind, one.ended) == ("authorization_failed", None)
+    assert f"; c2 ({H2}) was closed without leaving at " in one.headline
 
 
 @pytest.mark.parametrize(("lost", "closed", "told"), [(0, True, True), (95, True, False), (95, False, True)])

@@ -167,6 +167,41 @@ def test_the_permission_that_is_lacking_and_who_took_it_away() -> None:
 
 
 @pytest.mark.parametrize(
+    ("since", "error_name", "where", "told"),
+    [
+        (35, "GROUP_AUTHORIZATION_FAILED", "shop", 1),
+        (99, "GROUP_AUTHORIZATION_FAILED", "shop", 1),  # within a minute of the other's end
+        (101, "GROUP_AUTHORIZATION_FAILED", "shop", 2),
+        (35, "GROUP_AUTHORIZATION_FAILED", "other", 2),
+        (35, "GROUP_AUTHORIZATION_FAILED", None, 2),  # of which group is not known
+        (35, "TOPIC_AUTHORIZATION_FAILED", "shop", 2),
+    ],
+)
+def test_clients_that_are_refused_the_same_at_once_are_one_incident(
+    since: float, error_name: str, where: str | None, told: int
+) -> None:
+    """Of two or three, too."""
+    failed = [
+        finding("authorization_failed", f"client c1 ({H1})", "9 errors", 30, 40),
+        finding("authorization_failed", f"client c2 ({H2})", "5 errors", since, since + 5),
+    ]
+    on: Row = {"topic" if error_name.startswith("TOPIC") else "group_id": where}
+    errors = [
+        error("GROUP_AUTHORIZATION_FAILED", "Heartbeat", 30, 40, group_id="shop", client_id="c1"),
+        error(error_name, "Heartbeat", since, since + 5, client_id="c2", **on),
+    ]
+    incidents = found(findings=failed, error_histogram=errors, connections=[CLIENT, connection(2, H2, client_id="c2")])
+    assert len(incidents) == told
+    if told == 1:
+        (one,) = incidents
+        assert names(one) == ["c1", "c2", H1, H2, "shop"]
+        assert one.headline.startswith("2 clients alike (c1, c2), ")
+        assert one.headline.endswith(" (group shop)")
+        assert one.findings == {row["id"] for row in failed}
+        assert one.advice.startswith("Give the principal of c1, c2 what it needs")
+
+
+@pytest.mark.parametrize(
     ("name", "time", "told"), [("orders", 27, True), ("other", 27, False), (None, 27, False), ("orders", 31, False)]
 )
 def test_who_took_permissions_away_on_what_is_refused_is_named(name: str | None, time: float, told: bool) -> None:

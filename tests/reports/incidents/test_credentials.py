@@ -107,6 +107,45 @@ def test_who_altered_the_credentials_is_named(altered: Row, time: float, told: b
     assert (one.evidence[-1].packet == 3) == told
 
 
+@pytest.mark.parametrize(
+    ("by", "token", "told"),
+    [
+        (None, FIRST, f"as app by {SCRAM}; the broker has no such user for {SCRAM}"),
+        (None, FIRST | {"username": "oth"}, None),
+        (None, FINAL, None),  # for another reason
+        ("adm", FIRST | {"username": "oth"}, f"the credentials of app, oth at {clock(at(9.5))}"),
+        ("other", FIRST | {"username": "oth"}, None),
+    ],
+)
+def test_clients_whose_credentials_fail_for_one_cause_are_one_incident(
+    by: str | None, token: Row, told: str | None
+) -> None:
+    """Of one user for one reason, or as one person altered them."""
+    connections = [connection(1), connection(2, H2, client_id="c2"), connection(8, H2, client_id="adm")]
+    connections.append(connection(9, H2, client_id="other"))
+    failed = [FAILED, finding("authentication_failed", f"client c2 ({H2})", "3 failures", 10, 20)]
+    altered = [
+        exchange(
+            n,
+            "AlterUserScramCredentials",
+            9 + n / 10,
+            9.1 + n / 10,
+            connection=8 if name == "adm" else 9,
+            client_id=name,
+            request=json.dumps({"upsertions": [{"name": user}]}),
+        )
+        for n, name, user in ((4, "adm", "app"), (5, by, "oth"))
+        if by
+    ]
+    tries = [*tokens((FIRST, "")), *tokens((token, ""), connection=2, client_id="c2")]
+    incidents = found(findings=failed, exchanges=[*altered, *tries], connections=connections)
+    incidents = [one for one in incidents if one.kind == "authentication_failed"]
+    assert len(incidents) == (2 if told is None else 1)
+    if told is not None:
+        assert incidents[0].headline.startswith("2 clients alike (c1, c2), ")
+        assert told in incidents[0].headline
+
+
 def test_what_differs_between_tries_is_not_said_of_all() -> None:
     other = FIRST | {"username": "ghost"}
     one = told_of(*tokens((FIRST, ""), (FINAL, "")), *tokens((other, ""), connection=2))

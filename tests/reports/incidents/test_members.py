@@ -94,6 +94,28 @@ def test_one_that_ends_as_its_group_refuses_it_may_not_leave(before: Row, told: 
     assert (words in one.headline, "Read on the group" in one.advice) == (told, told)
 
 
+@pytest.mark.parametrize("whose", ["c1", "c2"])
+def test_one_that_ends_as_it_is_refused_is_told_with_that(whose: str) -> None:
+    gone = connection(1, opened=1, closed=30, how_closed="fin")
+    failed = finding("authorization_failed", f"client {whose} ({H1})", "2 errors", 20, 29, client_ids=[whose])
+    incidents = lost(connections=[gone], error_histogram=[refused(20, 29)], findings=[failed])
+    if whose == "c2":
+        assert sorted(one.kind for one in incidents) == ["authorization_failed", "client_died"]
+        return
+    (one,) = incidents
+    assert (one.kind, one.severity, seconds(one.started), seconds(one.ended)) == (
+        "authorization_failed",
+        "warning",
+        20,
+        41,
+    )
+    assert f"; c1 ({H1}) ended without leaving at {clock(at(30))}, and was taken out of group shop" in one.headline
+    assert names(one) == ["c1", H1, "shop"]
+    assert one.rebalances == {("shop", 5)}
+    assert one.advice.startswith("Give the principal of c1 what it needs")
+    assert one.evidence[0].text == "its last word to the group"
+
+
 @pytest.mark.parametrize("protocol", ["consumer", "share", "streams"])
 def test_how_long_sessions_are_is_told_by_the_group_where_members_do_not_tell_it(protocol: str) -> None:
     gone = connection(1, opened=1, closed=30, how_closed="fin")
