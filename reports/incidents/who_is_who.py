@@ -273,7 +273,11 @@ class WhoIsWho(ConnectionRows):
 
     def is_controller(self, host: str, at: int | None = None) -> bool:
         """Whether who is at an address is a controller, and no broker as far as clusters tell."""
-        return host in self._controllers and not self._nodes_at(host, at)
+        return self.is_of_quorum(host) and not self._nodes_at(host, at)
+
+    def is_of_quorum(self, host: str) -> bool:
+        """Whether who is at an address is a controller, be it a broker as well or not."""
+        return host in self._controllers
 
     @cached_property
     def _controllers(self) -> set[str]:

@@ -93,6 +93,7 @@ THRESHOLDS: dict[str, Threshold] = {
     "slow_share": Threshold(50, "% of the answers", "a broker that is well has a late one now and then"),
     "cut_off": Threshold(2, "s", "TCP sends again after 0.2 s, 0.4 s, 0.8 s: by then one would have been acknowledged"),
     "outage_after": Threshold(15, "s", "clients find new leaders and coordinators within some retries and backoffs"),
+    "leaderless_quorum": Threshold(5, "s", "controllers elect another leader within one to three seconds"),
     "shutdown_takes": Threshold(30, "s", "an orderly shutdown moves leaders first, some seconds before it ends"),
     "alike": Threshold(
         4, "clients", "so many with one trouble have one cause; of two or three each is looked at by itself"

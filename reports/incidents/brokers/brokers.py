@@ -10,7 +10,7 @@ from itertools import chain
 from kafkascope.reports.columns.name_lists import in_words
 from kafkascope.reports.columns.text import address, counted
 from kafkascope.reports.columns.words import clock, duration
-from kafkascope.reports.incidents.brokers import addresses, slow_brokers
+from kafkascope.reports.incidents.brokers import addresses, quorums, slow_brokers
 from kafkascope.reports.incidents.brokers.apart import apart
 from kafkascope.reports.incidents.brokers.away import is_off
 from kafkascope.reports.incidents.brokers.outage import Outage
@@ -52,8 +52,12 @@ def incidents(signs: Signs) -> Iterator[Incident]:
     by_host: dict[str, list[Outage]] = defaultdict(list)
     for outage in found:
         by_host[outage.host].append(outage)
+    without_quorum: set[int] = set()
+    for span in quorums.leaderless(signs, found):
+        yield quorums.lost(signs, span, [_gone(signs, one) for one in span.outages])
+        without_quorum.update(map(id, span.outages))
     for of_host in by_host.values():
-        yield from _away(signs, [one for one in of_host if not one.stands_still])
+        yield from _away(signs, [one for one in of_host if not one.stands_still and id(one) not in without_quorum])
     slow: dict[str, list[SlowTime]] = defaultdict(list)
     for time in slow_brokers.slow_times(signs):
         if time.host is not None and not _is_of_outages(signs, time, by_host.get(time.host, ())):
