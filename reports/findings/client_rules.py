@@ -413,12 +413,18 @@ def _throttled(facts: ClientFacts) -> Iterator[Finding]:
         return
     total = sum(by_span.values())
     worst = max(f.most or 0 for f in throttled)
+    times = sum(f.count for f in throttled)
     brokers = len({f.broker for f in throttled})
+    # Connections are held back side by side, so delays may add up to more than the time that passed.
+    added = (
+        ""
+        if times == 1
+        else f"; the delays{f' of {brokers} brokers' if brokers > 1 else ''} add up to {in_seconds(total)}"
+    )
     yield _finding(
         Severity.WARNING,
         "throttled",
-        f"Told by a quota to hold back for up to {duration(worst)} at once, {in_seconds(total)} in all"
-        + (f" by {brokers} brokers" if brokers > 1 else ""),
+        f"Told by a quota to hold back {counted(times, 'time')}, for up to {duration(worst)}{added}",
         facts,
         throttled,
         [

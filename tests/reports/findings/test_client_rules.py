@@ -450,7 +450,7 @@ SAID: dict[str, tuple[list[Fact], Severity, str, list[Observation], float, tuple
             fact("throttled", 20, api="Fetch", total=900, most=1_700, count=2, broker=OTHER_BROKER),
         ],
         Severity.WARNING,
-        "Told by a quota to hold back for up to 1.7 s at once, 2.0 s in all by 2 brokers",
+        "Told by a quota to hold back 4 times, for up to 1.7 s; the delays of 2 brokers add up to 2.0 s",
         [
             seen("2 Fetch answers of 10.0.0.2:9092 with throttle_time_ms up to 1700", 20),
             seen("1 Produce answer of 10.0.0.1:9092 with throttle_time_ms up to 700", 10),
@@ -560,6 +560,19 @@ def test_what_is_wrong_with_sasl_itself(errors: set[str], title: str, advice: st
     (found,) = client_findings("c", [fact("error", api="SaslHandshake", what=error) for error in sorted(errors)])
     assert title in found.title
     assert advice in found.advice
+
+
+@pytest.mark.parametrize(
+    ("count", "title"),
+    [
+        (1, "Told by a quota to hold back 1 time, for up to 900 ms"),
+        (42, "Told by a quota to hold back 42 times, for up to 900 ms; the delays add up to 21.0 s"),
+    ],
+)
+def test_delays_of_connections_side_by_side_are_no_time_that_passed(count: int, title: str) -> None:
+    total = 900 if count == 1 else 21_000
+    (found,) = client_findings("client c1", [fact("throttled", api="Fetch", count=count, total=total, most=900)])
+    assert found.title == title
 
 
 @pytest.mark.parametrize(("count", "severity"), [(19, Severity.INFO), (20, Severity.WARNING)])
