@@ -277,7 +277,7 @@ class SpooledCapture(Capture):
         table = self._of_views(name)
         if name == "rebalances" and "lag" in self._wanted:  # known of topics, not of groups
             return attach_rereads(table, self.arrow("rereads"), readers_of(self.arrow("lag")))
-        return together(table).findings if name == "findings" else table
+        return together(table, self.summary["issues"]).findings if name == "findings" else table
 
     def of_all(self, *names: str) -> dict[str, ds.Dataset]:
         """See `Answering.of_all`."""

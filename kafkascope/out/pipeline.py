@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
@@ -207,7 +207,7 @@ class Pipeline(ABC):
         if CONCLUSIONS.keys() <= {*self.options.results}:  # few rows of each table, so that it is done here
             self._write(summary, conclusions(of_whole(datasets_of(self.staging, self.parts)), summary.result()))
         self.parts = [part for part in self.parts if part.table in ALL_SCHEMAS]
-        self._bring_together()
+        self._bring_together(summary.result()["issues"])
         sorted_parts = self._sort_by_hour() if self.layout.by_hour else []
         if self.layout.microseconds:
             self.parts = self.rewrite("cut times", self.parts, lambda parts: cut_times(parts, staging))
@@ -282,13 +282,17 @@ class Pipeline(ABC):
         staging, microseconds = self.staging, self.layout.microseconds
         return self.rewrite("sort by hour", found, lambda bins: sort_by_hour(bins, staging, microseconds))
 
-    def _bring_together(self) -> None:
-        """Write the findings anew with those alike as one; the incidents have been told by those of each client."""
+    def _bring_together(self, issues: Collection[str]) -> None:
+        """Write the findings anew with those alike as one; the incidents have been told by those of each client.
+
+        Without those that issues of the capture, whose kinds are given, leave open.
+        """
         found = [part for part in self.parts if part.table == "findings"]
         if not found:
             return
-        one = together(datasets_of(self.staging, found)["findings"].to_table())
-        if one.parts:
+        findings = datasets_of(self.staging, found)["findings"].to_table()
+        one = together(findings, issues)
+        if one.parts or one.findings.num_rows < findings.num_rows:
             self.parts = [part for part in self.parts if part.table != "findings"]
             self._write(Summary(), {"findings": one.findings})
 

@@ -5,6 +5,7 @@ read, and one thing to mend.
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,6 +20,9 @@ from kafkascope.reports.vocabulary.thresholds import threshold
 
 Row = dict[str, Any]
 
+_GOES_BACK = "time_goes_back"
+_FORGOTTEN = "commits_forgotten"  # who asked before the first commit seems to ask behind it
+
 
 @dataclass(frozen=True, slots=True)
 class Together:
@@ -28,11 +32,14 @@ class Together:
     parts: dict[str, frozenset[str]]
 
 
-def together(findings: pa.Table) -> Together:
-    """Findings of a whole capture, a row of each client, as people read them.
+def together(findings: pa.Table, issues: Collection[str] = ()) -> Together:
+    """Findings of a whole capture, a row of each client, as people read them; issues: the kinds that it has.
 
-    Those of one kind and severity about `alike` clients and more are one; nothing else of the rows is changed.
+    Those of one kind and severity about `alike` clients and more are one; nothing else of the rows is changed. Without
+    those that hang on what came first where times go back.
     """
+    if _GOES_BACK in issues:
+        findings = findings.filter(pc.not_equal(findings["kind"], _FORGOTTEN))
     is_of_client = pc.starts_with(findings["subject"], OF_CLIENT)
     alike: dict[tuple[str, str], list[Row]] = defaultdict(list)
     for row in numbered(findings.filter(is_of_client)).to_pylist():

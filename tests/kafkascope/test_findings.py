@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import re
 from functools import cache
+from pathlib import Path
 
 import pandas as pd
 import pytest
 
 import kafkascope
 from kafkascope.reports.vocabulary.finding_kinds import FINDING_KINDS, Severity
+from tests.kafkascope.conftest import Command
+from tests.kafkascope.joined_captures import SECOND, records_of, write
 from tests.kafkascope.test_truth import NAMES, truth_of
 from tests.paths import PCAPS
 from tools.incident_accuracy import scored
@@ -255,6 +258,19 @@ def test_a_recording_has_the_kinds_of_findings_of_its_story(story: str) -> None:
 def test_incidents_are_what_was_done(name: str) -> None:
     score = scored(read(name), truth_of(name))
     assert (score.missed, score.alarms, score.first) == ([], [], True)
+
+
+def test_nothing_is_forgotten_where_times_go_back(command: Command, tmp_path: Path) -> None:
+    """Who asked before the first commit may seem to ask behind it."""
+    header, packets = records_of(PCAPS / "offsets-gone" / "capture.pcap.gz")
+    at, original, data = packets[-1]
+    file = write(tmp_path / "back.pcap", header, [*packets[:-1], (at - 5 * SECOND, original, data)])
+    capture = kafkascope.read(file)
+    assert "time_goes_back" in capture.summary["issues"]
+    assert capture.arrow("forgotten_commits").num_rows
+    command("kafkascope", "analyze", file, "-o", str(tmp_path / "out"), "--in-process")
+    for one in (capture, kafkascope.read(tmp_path / "out")):
+        assert "commits_forgotten" not in set(one.findings.kind)
 
 
 def test_every_kind_of_finding_appears_on_a_recording() -> None:

@@ -54,6 +54,12 @@ def test_as_many_clients_alike_as_the_threshold_says_are_one_finding(count: int,
     assert (one["severity"], one["kind"], one["advice"]) == ("warning", "metadata_storm", "do this")
 
 
+@pytest.mark.parametrize(("issues", "left"), [([], 2), (["tcp_gap"], 2), (["time_goes_back"], 1)])
+def test_what_hangs_on_what_came_first_is_left_out_where_times_go_back(issues: list[str], left: int) -> None:
+    findings = finding_table([*clients(1), of("", "commits_forgotten", subject="group shop")])
+    assert together(findings, issues).findings.num_rows == left
+
+
 def test_the_worst_speaks_for_all_and_each_is_evidence() -> None:
     worst = of("x", title="Worse: 9", weight=0.9, since=5, until=12, advice="at once", evidence=[])
     found = together(finding_table([*clients(MANY), worst]))
