@@ -141,6 +141,7 @@ RULES: tuple[Rule, ...] = (
     _rule(transactions.hung, IncidentKind.HUNG_TRANSACTION),
     _rule(transactions.overdue, IncidentKind.HUNG_TRANSACTION),
     _rule(fencing.shared, IncidentKind.PRODUCER_FENCED),
+    _rule(fencing.fenced, IncidentKind.PRODUCER_FENCED),
     _rule(requests.waiting_for_replicas, IncidentKind.TOO_FEW_REPLICAS),
     _rule(stuck.stuck, IncidentKind.CONSUMER_STUCK),
     _rule(stuck.restarting, IncidentKind.CONSUMER_STUCK),

@@ -112,7 +112,7 @@ INCIDENT_KINDS: dict[IncidentKind, str] = {
     IncidentKind.OFFSETS_LOST: "a consumer does not read records: its position is gone, as they were deleted or what "
     "its group had committed is not there any more, or it begins behind them",
     IncidentKind.HUNG_TRANSACTION: "a transaction stays open, and holds back who reads committed records",
-    IncidentKind.PRODUCER_FENCED: "processes use one transactional id, and fence each other",
+    IncidentKind.PRODUCER_FENCED: "processes use one transactional id, and one fences the other",
     IncidentKind.CONSUMER_STUCK: "a consumer does not get past a record: it is sent the same ones again and again, or "
     "lives and asks for no more",
     IncidentKind.CONSUMER_LAGGING: "a group reads more slowly than is written, and falls behind",

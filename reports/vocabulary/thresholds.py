@@ -145,6 +145,7 @@ THRESHOLDS: dict[str, Threshold] = {
     "all_quiet": Threshold(7, "s", "members say something every 3 to 5 s by default, whoever does not answer them"),
     "open_transaction": Threshold(20, "s", "transactions end after some seconds; readers see nothing new meanwhile"),
     "takeovers": Threshold(2, "times", "once is how a process replaces another that hangs or is cut off"),
+    "at_work": Threshold(5, "s", "what is started in the place of a process that hung is there later"),
     "falling_behind_for": Threshold(30, "s", "a burst is over by then, or becomes one that is not"),
     "held_back": Threshold(50, "% of the time", "who waits for a quota for less of it could catch up in the rest"),
     "behind": Threshold(10, "s of writing", "what one poll or a rebalance leaves is a second or two"),
