@@ -272,6 +272,37 @@ sent. In a syntax that Python and Arrow (RE2) both read."""
 _SHOWN_ERRORS = re.compile(SHOWN_ERRORS)
 
 
+_ANONYMOUS = re.compile(
+    rb"(?:n|y),,n=(?P<name>[^,=]+),r=(?P<nonce>[^,]+)(?:,tokenauth=(?:true|false))?"  # what SCRAM's client says first
+    rb"|c=(?P<binding>[^,]+),r=(?P<both>[^,]+),p=(?P<proof>[^,]+)"
+    rb"|r=(?P<of_server>[^,]+),s=(?P<salt>[^,]+),i=[0-9]+"
+    rb"|v=(?P<signature>[^,]+)"
+    rb"|e=(?:" + _SHOWN_VALUES["error"].pattern.encode() + rb")"
+    rb'|\{"status":"(?:' + "|".join(_STATUSES).encode() + rb")\"(?P<more>(?:, ?\"(?:scope|openid-configuration)\":"
+    rb'"[^"\\]*")*)\}'  # the error of OAUTHBEARER
+)
+"""Tokens of which it may be told as whom they are, and why they are refused, in a capture without names."""
+_OF_OTHERS = re.compile(rb'(?<=":")[^"]*')
+
+
+def anonymous_token(token: bytes, replace: Callable[[bytes], bytes]) -> bytes:
+    """A token of as many bytes, with the user's pseudonym, and of all else the form alone.
+
+    Zeros if it is of no such form. That of PLAIN would tell how long the password is, that of OAUTHBEARER has claims.
+    """
+    found = _ANONYMOUS.fullmatch(token)
+    if found is None:
+        return bytes(len(token))
+    made = bytearray(token)
+    for part, text in found.groupdict().items():
+        if text is not None:
+            new = replace(text) if part == "name" else b"x" * len(text)
+            if part == "more":
+                new = _OF_OTHERS.sub(lambda value: b"x" * len(value[0]), text)
+            made[found.start(part) : found.end(part)] = new
+    return bytes(made)
+
+
 def shown_error(text: str) -> str:
     """The text of an error as it may be shown."""
     return text if _SHOWN_ERRORS.match(text) else REDACTED

@@ -1,7 +1,8 @@
 """Exchanges with pseudonyms in the place of names, so that nothing behind them knows the names.
 
 Strings are replaced where they stand, unless they are words of the protocol (`_WORDS`): a field that a release adds is
-replaced. Bytes become zeros, but for what members of groups tell each other, whose strings are replaced. What was not
+replaced. Bytes become zeros, but for what members of groups tell each other, whose strings are replaced, and tokens, of
+which the user is, and the form stays. What was not
 read of a body is overwritten, so that it cannot be read then either. Records stay, unless the caller replaces them:
 keys and values are replaced in their table.
 """
@@ -23,7 +24,7 @@ from kafkascope.decoders.interpreter import DecodeError
 from kafkascope.decoders.payloads import Payload
 from kafkascope.decoders.program import KIND_BYTES, KIND_RECORDS, KIND_STRING, KIND_UNKNOWN_TAG, UNKNOWN_TAG, Programs
 from kafkascope.decoders.pseudonyms import Pseudonyms
-from kafkascope.decoders.sasl import KERBEROS
+from kafkascope.decoders.sasl import KERBEROS, SHOWN_ERRORS, anonymous_token
 from kafkascope.decoders.tape import Status, Tape
 from kafkascope.reports.columns.arrow import one_array
 from kafkascope.reports.columns.text import OWN_HOSTS, address, without_port
@@ -90,6 +91,9 @@ _KEPT = frozenset(
         *OWN_HOSTS,
     )
 )
+_TOKEN = "authBytes"
+_TOKEN_ERROR = "errorMessage"  # in which Kafka's own words about tokens name nobody
+_TOKEN_ERRORS = re.compile(SHOWN_ERRORS.encode())
 _MEMBER_BYTES = frozenset({"metadata", "assignment", "memberMetadata", "memberAssignment"})
 
 
@@ -241,7 +245,8 @@ def _replace_strings(tape: Tape, data: U8, replace: Callable[[bytes], bytes]) ->
     places = zip(tape.at[rows].tolist(), tape.value[rows].tolist(), tape.field[rows].tolist(), strict=True)
     for at, length, field in places:
         text = tape.data[at : at + length].tobytes()
-        _put(data, at, _reason(text, replace) if fields.name[field] in _REASONS else replace(text))
+        if fields.name[field] != _TOKEN_ERROR or _TOKEN_ERRORS.fullmatch(text) is None:
+            _put(data, at, _reason(text, replace) if fields.name[field] in _REASONS else replace(text))
 
 
 def _reason(text: bytes, replace: Callable[[bytes], bytes]) -> bytes:
@@ -260,8 +265,11 @@ def _replace_bytes(tape: Tape, data: U8, replace: Callable[[bytes], bytes]) -> N
         tape.at[rows].tolist(), tape.value[rows].tolist(), tape.field[rows].tolist(), strict=True
     ):
         content = tape.data[at : at + length].tobytes()
-        is_of_member = fields.name[field] in _MEMBER_BYTES
-        _put(data, at, _of_member(content, replace) if is_of_member else bytes(length))
+        if fields.name[field] == _TOKEN:
+            made = anonymous_token(content, replace)
+        else:
+            made = _of_member(content, replace) if fields.name[field] in _MEMBER_BYTES else bytes(length)
+        _put(data, at, made)
 
 
 def _replace_records(

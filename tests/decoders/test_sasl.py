@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from kafkascope.decoders import to_json
 from kafkascope.decoders.limits import Limits
-from kafkascope.decoders.sasl import REDACTED, SCRAM, SHOWN_ERRORS, decode_token, shown_error
+from kafkascope.decoders.sasl import REDACTED, SCRAM, SHOWN_ERRORS, anonymous_token, decode_token, shown_error
 
 # RFC 7677, section 3: the example of SCRAM-SHA-256.
 CLIENT_FIRST = b"n,,n=user,r=rOprNGfwEbeRWgbNEkqO"
@@ -236,3 +236,34 @@ def test_a_password_is_in_no_part_of_what_is_shown(password: str) -> None:
             shown = decode_token(mechanism, token, from_client=True)
             assert password not in shown.values()
             assert set(shown) <= {"mechanism", "message", "username", "password", "token", "opaque"}
+
+
+@pytest.mark.parametrize(
+    ("token", "made"),
+    [
+        (b"n,,n=app,r=q7\\/x", b"n,,n=APP,r=xxxxx"),
+        (b"n,,n=app,r=q7,tokenauth=true", b"n,,n=APP,r=xx,tokenauth=true"),
+        (b"c=biws,r=q7abc,p=dGVs", b"c=xxxx,r=xxxxx,p=xxxx"),
+        (b"r=q7abc,s=c2FsdA==,i=4096", b"r=xxxxx,s=xxxxxxxx,i=4096"),
+        (b"v=c2lnbg==", b"v=xxxxxxxx"),
+        (b"e=invalid-proof", b"e=invalid-proof"),
+        (b'{"status":"invalid_token"}', b'{"status":"invalid_token"}'),
+        (
+            b'{"status":"insufficient_scope","scope":"pay","openid-configuration":"https://a"}',
+            b'{"status":"insufficient_scope","scope":"xxx","openid-configuration":"xxxxxxxxx"}',
+        ),
+        (b"n,,n=a=2Cb,r=q7", None),  # escaped: a pseudonym might be no name
+        (b"n,a=bob,n=app,r=q7", None),
+        (b"n,,n=app,r=q7,x=secret", None),
+        (b"e=user app is locked", None),
+        (b'{"status":"locked"}', None),
+        (b'{"status":"invalid_token","user":"app"}', None),
+        (b"\0app\0password", None),
+        (b"n,,\x01auth=Bearer a.b.c\x01\x01", None),
+        (b"v=c2lnbg==\n", b"v=xxxxxxxxx"),
+        (b"", b""),
+    ],
+)
+def test_without_names_tokens_tell_why_they_are_refused(token: bytes, made: bytes | None) -> None:
+    """And neither names, nor how long passwords are."""
+    assert anonymous_token(token, bytes.upper) == (bytes(len(token)) if made is None else made)

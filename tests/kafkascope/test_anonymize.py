@@ -221,3 +221,30 @@ def test_bytes_of_live_exchanges_are_given_only_where_nothing_is_hidden(pseudony
             for show in (message.hex, message.text):
                 with pytest.raises(LookupError, match="what anonymize hides"):
                     show()
+
+
+@pytest.mark.parametrize(
+    ("name", "reasons"),
+    [
+        (
+            "scram-wrong",
+            [
+                "as {app} by SCRAM-SHA-512; the user is there, and its password is another one; {adminclient-1} (",
+                "as {ghost} by SCRAM-SHA-512; the broker has no such user for SCRAM-SHA-512)",
+            ],
+        ),
+        ("oauth-scope", ["OAUTHBEARER; its token lacks a scope that the broker wants: insufficient_scope)"]),
+    ],
+)
+def test_why_clients_authenticate_in_vain_is_told_without_names(name: str, reasons: list[str]) -> None:
+    known = Pseudonyms(KEY)
+    names = {one: known.name(one) for one in ("app", "ghost", "adminclient-1")}
+    capture = kafkascope.read(files(name), anonymize=KEY)
+    incidents = capture.arrow("incidents").to_pylist()
+    told = [one["headline"] for one in incidents if one["kind"] == "authentication_failed"]
+    assert len(told) == len(reasons)
+    for headline, reason in zip(told, reasons, strict=True):
+        assert f"authentication failures ({reason.format_map(names)}" in headline
+    if name == "scram-wrong":
+        texts = json.dumps(capture.arrow("exchanges")["response"].to_pylist())
+        assert "Authentication failed during authentication due to invalid credentials with SASL mechanism" in texts
