@@ -115,6 +115,7 @@ RULES: tuple[Rule, ...] = (
     _rule(network.losses, IncidentKind.NETWORK_LOSS),
     _rule(paths.blocked, IncidentKind.PATH_BLOCKED, IncidentKind.CONNECTION_DROPPED, IncidentKind.CLIENT_UNREACHABLE),
     _rule(cut_off.hosts_cut_off, IncidentKind.CLIENT_UNREACHABLE),
+    _rule(cut_off.brokers_cut_off, IncidentKind.BROKER_DOWN),
     _rule(network.delays, IncidentKind.NETWORK_DELAY),
     _rule(requests.refusals, IncidentKind.UNKNOWN_TOPIC, IncidentKind.RECORD_TOO_LARGE, IncidentKind.TOO_FEW_REPLICAS),
     _rule(oversized.closed_at, IncidentKind.RECORD_TOO_LARGE),

@@ -2,9 +2,8 @@
 
 Strings are replaced where they stand, unless they are words of the protocol (`_WORDS`): a field that a release adds is
 replaced. Bytes become zeros, but for what members of groups tell each other, whose strings are replaced, and tokens, of
-which the user is, and the form stays. What was not
-read of a body is overwritten, so that it cannot be read then either. Records stay, unless the caller replaces them:
-keys and values are replaced in their table.
+which the user is, and the form stays. What was not read of a body is overwritten, so that it cannot be read then
+either. Records stay, unless the caller replaces them: keys and values are replaced in their table.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""Hosts of clients of which nothing comes, not even acknowledgements, while brokers send to them again and again."""
+"""Hosts of which nothing comes, not even acknowledgements, while brokers send to them again and again: of clients, and
+of brokers of whom nobody wanted anything, as they lead nothing.
+"""
 
 from __future__ import annotations
 
@@ -14,12 +16,14 @@ from kafkascope.reports.columns.arrow import among, moment
 from kafkascope.reports.columns.name_lists import listed, named
 from kafkascope.reports.columns.text import address_alone, counted
 from kafkascope.reports.columns.words import clock, duration
+from kafkascope.reports.incidents.brokers.outage import Outage
+from kafkascope.reports.incidents.brokers.outages import outages
 from kafkascope.reports.incidents.costs import of_rebalances
 from kafkascope.reports.incidents.holes.unseen import hides
 from kafkascope.reports.incidents.incident import Effect, Incident, Weighed, every, in_words
 from kafkascope.reports.incidents.members import awaited
 from kafkascope.reports.incidents.members.losses import losses
-from kafkascope.reports.incidents.network.vanished import ON_ITS_WAY_NS, Unheard, heard_at_last, sent_again
+from kafkascope.reports.incidents.network.vanished import ON_ITS_WAY_NS, Unheard, heard_at_last, sent_again, vanished
 from kafkascope.reports.incidents.runs import in_runs
 from kafkascope.reports.incidents.signs import Life, Signs
 from kafkascope.reports.incidents.table_rows import Row
@@ -72,8 +76,30 @@ def hosts_cut_off(signs: Signs) -> Iterator[Incident]:
             yield from (_incident(signs, times) for times in run)
 
 
+def brokers_cut_off(signs: Signs) -> Iterator[Incident]:
+    """Brokers that hear nothing of what others answer them, where nothing else is told of them at that time."""
+    of_host: dict[str, list[Outage]] = defaultdict(list)
+    for outage in signs.once(outages):
+        of_host[outage.address].append(outage)
+    for one in _cut_off(signs, of_brokers=True):
+        until = signs.end if one.back is None else one.back
+        gone = any(
+            each.started <= until and (each.ended is None or one.since <= each.ended + _AT_ONCE_NS)
+            for each in of_host[one.host]
+        )
+        if not gone and not any(
+            each.overlaps(one.since, until) for each in signs.once(vanished) if one.host in (each.client, each.broker)
+        ):
+            yield _broker(signs, one)
+
+
 def cut_off(signs: Signs) -> list[CutOff]:
-    """All of them, by host and time. That others were heard by these brokers meanwhile shows who it is.
+    """All of clients."""
+    return _cut_off(signs, of_brokers=False)
+
+
+def _cut_off(signs: Signs, *, of_brokers: bool) -> list[CutOff]:
+    """By host and time. That others were heard by these brokers meanwhile shows who it is.
 
     Of a host that had closed its connection it means nothing: a container that ends is gone when its FIN is answered.
     When it is back, the next try may still be due: each comes twice as late, and is the last packet that is known.
@@ -81,7 +107,7 @@ def cut_off(signs: Signs) -> list[CutOff]:
     by_host: dict[str, list[Unheard]] = defaultdict(list)
     for one in chain(signs.once(sent_again), heard_at_last(signs)):
         is_open = one.sender == "broker" and one.connect is None and one.again > one.to_closed
-        if is_open and address_alone(one.client) not in signs.brokers:
+        if is_open and (address_alone(one.client) in signs.brokers) == of_brokers:
             by_host[one.client].append(one)
     hosts = sorted(sorted(by_host), key=lambda host: -sum(one.again for one in by_host[host]))[:_MOST]
     sent = _sent(signs, hosts)
@@ -101,11 +127,11 @@ def cut_off(signs: Signs) -> list[CutOff]:
 
 
 def _sent(signs: Signs, hosts: Sequence[str]) -> dict[str, list[int]]:
-    """When hosts sent something to a broker, by tenths of a second, in order."""
+    """When hosts sent something, by tenths of a second, in order."""
     times: dict[str, set[int]] = defaultdict(set)
-    where = (pc.field("sender") == "client") & among("client", hosts) & pc.field("at").is_valid()
-    for row in signs.rows("tcp_health", _SENT, where) if hosts else ():
-        times[row["client"]].update(Life(row).tenths("sent_in"))
+    where = among("host", hosts) & pc.field("at").is_valid()
+    for row in signs.rows("tcp_health", ("host", *_SENT), where) if hosts else ():
+        times[row["host"]].update(Life(row).tenths("sent_in"))
     return defaultdict(list, {host: sorted(of_host) for host, of_host in times.items()})
 
 
@@ -220,6 +246,30 @@ def _incident(signs: Signs, together: Sequence[CutOff]) -> Incident:
         effects=effects,
         findings=signs.explained(_EXPLAINED, since, end, clients=names),
         rebalances=rebalances,
+    )
+
+
+def _broker(signs: Signs, one: CutOff) -> Incident:
+    """A broker that leads nothing, or of which nobody wanted anything meanwhile."""
+    again = sum(each.again for each in one.unheard)
+    others = listed([signs.who(host) for host in sorted({each.broker for each in one.unheard})])
+    end = signs.end if one.back is None else one.back
+    back = "has not come back" if one.back is None else f"was back after {duration((end - one.since) / MILLISECOND_NS)}"
+    effects = (Effect("packets", f"{counted(again, 'packet')} of {others} sent again in vain", again),)
+    return Incident(
+        kind=IncidentKind.BROKER_DOWN,
+        severity=Severity.WARNING,
+        certainty=Certainty.LIKELY,
+        subjects=signs.broker(one.host, one.since),
+        started=one.since,
+        ended=one.back,
+        headline=f"{signs.broker_words(one.host, one.since)} could not be reached from {clock(one.since)} on and "
+        f"{back}, while nobody is seen to wait for it{in_words(effects)}",
+        evidence=tuple(_evidence(one)),
+        advice="See whether this host ran at that time (its log, its hypervisor), and look at the network between it "
+        "and the other brokers: link, switch port, firewall, routing. Its replicas are behind until it has caught up.",
+        cost_ms=(end - one.since) / MILLISECOND_NS,
+        effects=effects,
     )
 
 

@@ -13,6 +13,7 @@ from tests.reports.incidents.tables_of import (
     B1,
     B2,
     BROKERS,
+    GONE,
     H1,
     H2,
     Row,
@@ -26,6 +27,7 @@ from tests.reports.incidents.tables_of import (
     only,
     rebalance,
     seconds,
+    silence,
 )
 
 RETRIES = (20.5, 20.7, 21.1, 21.9, 23.5, 26.7)  # of TCP, each twice as late
@@ -172,7 +174,6 @@ def test_one_that_is_not_heard_again() -> None:
         ([unheard(), sends(20.3), sends(20.9, number=2, client=H2)], False),  # or later
         ([unheard(), sends(20.3), sends(24, number=2, client=H2, broker=f"{B2}:9092")], False),  # or another one
         ([unheard(), OTHER], False),  # nothing of it is in the capture
-        ([unheard(client=B2), sends(20.3, client=B2), OTHER], False),  # of brokers their silence is told
         ([unheard(timeout_retransmits=0), sends(20.3), OTHER], False),
         ([unheard(retransmits_to_closed=5), sends(20.3), OTHER], False),  # it had ended
         ([unheard(retransmits_to_closed=4), sends(20.3), OTHER], True),
@@ -237,3 +238,47 @@ def test_hosts_that_are_cut_off_at_once_are_one_incident(hosts: int, apart: floa
     if incidents == 1:
         assert names(told[0]) == ["p0", "p1", "p2", *clients]
         assert told[0].headline.startswith("nothing comes of 3 hosts (p0, p1, p2) from ")
+
+
+# --- brokers that lead nothing ---------------------------------------------------------------------------------------
+
+TO_BROKER = unheard(client=B2)
+ASKS = connection(1, B2, client_id="broker-2-fetcher-0", opened=1, connect="established")
+
+
+def answers(*times: float) -> Row:
+    return health(3, "broker", list(times), [], client=H2, broker=f"{B2}:9092")
+
+
+def of_broker(*rows: Row, **given: Any) -> list[Incident]:
+    return of(TO_BROKER, OTHER, *rows, connections=[ASKS, THEIRS], **given)
+
+
+def test_a_broker_of_which_nobody_wants_anything_and_that_hears_nothing() -> None:
+    (one,) = of_broker(sends(20.3, client=B2), sends(35, client=B2, number=8))
+    assert (one.kind, one.severity, one.certainty) == ("broker_down", "warning", "likely")
+    assert names(one) == ["2", B2]
+    assert (seconds(one.started), seconds(one.ended)) == (20.3, 35)
+    assert one.headline == (
+        f"broker 2 ({B2}) could not be reached from {clock(at(20.3))} on and was back after 14.7 s, while nobody is "
+        f"seen to wait for it; 5 packets of broker 1 ({B1}) sent again in vain"
+    )
+    assert "has not come back" in of_broker(sends(20.3, client=B2))[0].headline
+
+
+@pytest.mark.parametrize(
+    ("silent", "told"),
+    [
+        ((22, 30), ["broker_down"]),
+        ((2, 10), ["broker_down", "broker_down"]),  # another time
+    ],
+)
+def test_what_is_told_of_a_broker_is_told_once(silent: tuple[float, float], told: list[str]) -> None:
+    gone = silence(B2, *silent, refused=5, **GONE)
+    incidents = of_broker(sends(20.3, client=B2), sends(35, client=B2, number=8), silences=[gone])
+    assert [one.kind for one in incidents] == told
+
+
+def test_a_broker_that_answers_others_is_not_cut_off() -> None:
+    incidents = of_broker(sends(20.3, client=B2), answers(22, 23, 25), sends(35, client=B2, number=8))
+    assert not [one for one in incidents if one.kind == "broker_down"]
