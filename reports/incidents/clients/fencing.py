@@ -38,9 +38,6 @@ _ADVICE = (
     "or a number); let nothing run twice that is meant to run once."
 )
 
-_ADVICE_REPLACED = (
-    "Nothing, if one replaced the other that hung or was cut off, as fencing is for; else see what started it."
-)
 _LOOKED_AT = 20  # ids: who is at work with one is at work
 
 
@@ -110,6 +107,8 @@ def _fenced(signs: Signs, takeovers: Sequence[Takeover]) -> Incident:
     until = max(one.refused[0]["requested"] for one in takeovers)
     worked = _worked_last(signs, takeovers)
     at_work = "" if worked is None else ", which was at work,"
+    goes_on = _goes_on(signs, takeovers[0].by, ids, since)
+    unused = "" if goes_on else f"; {by} is not seen to use it, as with an administrator's request (fenceProducers)"
     closed = [each["closed"] for each in signs.connections_of({(host, client_id)})]
     gone = f"; it went away at {clock(max(closed))}" if closed and None not in closed else ""
     errors = listed({one.refused[0]["error"] for one in takeovers})
@@ -121,7 +120,7 @@ def _fenced(signs: Signs, takeovers: Sequence[Takeover]) -> Incident:
     )
     return Incident(
         kind=IncidentKind.PRODUCER_FENCED,
-        severity=Severity.INFO if worked is None else Severity.WARNING,
+        severity=Severity.INFO if worked is None or not goes_on else Severity.WARNING,
         certainty=Certainty.CERTAIN,
         subjects=(
             *every(Role.CLIENT, dict.fromkeys((client_id, by))),
@@ -130,7 +129,7 @@ def _fenced(signs: Signs, takeovers: Sequence[Takeover]) -> Incident:
         started=since,
         ended=until,
         headline=f"{by} ({host_by}) took {what} over from {client_id} ({host}){at_work} at {clock(since)}: "
-        f"that one was refused ({row['api']}: {errors}) at {clock(row['requested'])}{gone}",
+        f"that one was refused ({row['api']}: {errors}) at {clock(row['requested'])}{gone}{unused}",
         evidence=(
             *work,
             Weighed(f"{by} ({host_by}) asked for {taken['name']}", taken["request_packet"], taken["requested"], 0.9),
@@ -145,12 +144,26 @@ def _fenced(signs: Signs, takeovers: Sequence[Takeover]) -> Incident:
                 for each in one.refused
             ),
         ),
-        advice=_ADVICE_REPLACED
-        if worked is None
-        else f"{_ADVICE} A rollout has to stop the one before the other starts.",
+        advice=_advice(worked is not None, goes_on),
         cost_ms=0.0,
         findings=signs.explained(("error_loop", "sent_again"), since, until, clients=[client_id, by]),
     )
+
+
+def _advice(at_work: bool, goes_on: bool) -> str:
+    if not goes_on:
+        return "Nothing, if that was meant; else find out who asks for this id."
+    if at_work:
+        return f"{_ADVICE} A rollout has to stop the one before the other starts."
+    return "Nothing, if one replaced the other that hung or was cut off, as fencing is for; else see what started it."
+
+
+def _goes_on(signs: Signs, who: _Who, ids: Sequence[str], since: int) -> bool:
+    """Whether who took ids sends anything else for one of them."""
+    apis = [api for api in OF_TRANSACTIONS if api != "InitProducerId"]
+    where = among("api", apis) & among("client_id", [who[0]]) & (pc.field("requested") >= moment(since))
+    rows = [row for row in requests_of(signs, where) if row["name"] in ids]
+    return who in _whose(signs, rows)
 
 
 def _worked_last(signs: Signs, takeovers: Sequence[Takeover]) -> Row | None:

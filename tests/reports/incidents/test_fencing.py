@@ -73,13 +73,14 @@ def produces(time: float, which: int, error: str = "NONE", name: str = "tx") -> 
 
 
 FENCED = produces(20.5, 1, "INVALID_PRODUCER_EPOCH")
+GOES_ON = produces(20.7, 2)
 
 
 @pytest.mark.parametrize(("worked", "severity"), [(15, "warning"), (14.9, "info"), (20.3, "info"), (None, "info")])
 def test_one_that_is_fenced_once_is_told_by_whom(worked: float | None, severity: str) -> None:
     before = [] if worked is None else [produces(worked, 1)]
     gone = connection(1, H1, client_id="t1", closed=22)
-    one = only(exchanges=[*TURNS[:3], *before, FENCED], connections=[gone, T2])
+    one = only(exchanges=[*TURNS[:3], *before, FENCED, GOES_ON], connections=[gone, T2])
     assert (one.kind, one.severity, one.certainty) == ("producer_fenced", severity, "certain")
     assert names(one) == ["t1", "t2", H1, H2]
     assert (seconds(one.started), seconds(one.ended)) == (20, 20.5)
@@ -90,6 +91,14 @@ def test_one_that_is_fenced_once_is_told_by_whom(worked: float | None, severity:
     )
     assert [seen.packet for seen in one.evidence][-2:] == [20, 2050]
     assert one.advice.startswith("Give each process" if work else "Nothing, if one replaced the other")
+
+
+@pytest.mark.parametrize("later", [[], [produces(20.7, 2, name="other")], [takes(25, 2)]])
+def test_who_fences_a_producer_and_goes_on_with_nothing_may_be_an_administrator(later: list[Row]) -> None:
+    one = only(exchanges=[*TURNS[:3], produces(19, 1), FENCED, *later], connections=[T1, T2])
+    assert one.severity == "info"
+    assert one.headline.endswith("; t2 is not seen to use it, as with an administrator's request (fenceProducers)")
+    assert one.advice.startswith("Nothing, if that was meant")
 
 
 def test_ids_of_one_process_that_another_took_are_one_incident() -> None:
