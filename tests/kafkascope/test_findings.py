@@ -258,6 +258,7 @@ def test_a_recording_has_the_kinds_of_findings_of_its_story(story: str) -> None:
 def test_incidents_are_what_was_done(name: str) -> None:
     score = scored(read(name), truth_of(name))
     assert (score.missed, score.alarms, score.first) == ([], [], True)
+    assert all(row["evidence"] for row in read(name).arrow("incidents").to_pylist())
 
 
 def test_nothing_is_forgotten_where_times_go_back(command: Command, tmp_path: Path) -> None:
