@@ -162,7 +162,7 @@ _STORM_ADVICE: dict[str, str] = {
     "when that is longer than max.poll.interval.ms, and join again at the next poll. Raise it, or lower "
     "max.poll.records.",
     Trigger.SESSION_TIMEOUT: "Look at pauses (garbage collection, CPU limits) and the network of these members; a "
-    "longer session.timeout.ms, or static membership, bridges short ones.",
+    "longer session.timeout.ms bridges short ones.",
     Trigger.REBALANCE_TIMEOUT: "These members take longer to come back than max.poll.interval.ms allows.",
     Trigger.STATIC_MEMBER_REPLACED: "Give each process a group.instance.id of its own.",
     **dict.fromkeys(

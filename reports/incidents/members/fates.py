@@ -312,12 +312,17 @@ def fate_advice(signs: Signs, kind: IncidentKind, groups: Collection[str], *, cl
     """What to do about members of which that became."""
     if closed:
         return _ADVICE_CLOSED
-    advice = _FATE_ADVICE[kind]
+    advice = with_session_of(signs, _FATE_ADVICE[kind], groups)
+    of_streams = kind == IncidentKind.CLIENT_DIED and all(is_of_streams(signs, group) for group in groups)
+    return f"{_ADVICE_STREAMS} {advice}" if of_streams else advice
+
+
+def with_session_of(signs: Signs, advice: str, groups: Collection[str]) -> str:
+    """The same advice, with the setting that holds in these groups for the length of a session."""
     protocols = {row["protocol"] for group in groups for row in signs.rebalances_of(group, signs.end)}
     if len(protocols) == 1 and (protocol := protocols.pop()) in SESSION_OF_GROUP:
         return advice.replace(_SESSION, f"{protocol}.{_SESSION} of the group (kafka-configs --entity-type groups)")
-    of_streams = kind == IncidentKind.CLIENT_DIED and all(is_of_streams(signs, group) for group in groups)
-    return f"{_ADVICE_STREAMS} {advice}" if of_streams else advice
+    return advice
 
 
 def evidence_of(lost: Iterable[tuple[Loss, Fate]]) -> tuple[Weighed, ...]:
@@ -476,5 +481,5 @@ _FATE_ADVICE = {
     IncidentKind.CLIENT_FROZEN: "Look for what stopped the process at that moment: garbage collection, SIGSTOP, a host "
     "without CPU or memory, a virtual machine that was suspended. A longer session.timeout.ms bridges short pauses.",
     IncidentKind.CLIENT_UNREACHABLE: "Look at the network between this host and the brokers for that moment: link, "
-    "switch port, firewall, routing. A longer session.timeout.ms, or static membership, bridges short ones.",
+    "switch port, firewall, routing. A longer session.timeout.ms bridges short ones.",
 }

@@ -32,6 +32,7 @@ from kafkascope.reports.incidents.members.fates import (
     left_open,
     may_be_busy,
     refused_before,
+    with_session_of,
 )
 from kafkascope.reports.incidents.members.losses import SHORTEST_SESSION, cut_off_by, least_silence, losses
 from kafkascope.reports.incidents.members.stuck import AT_THE_RECORD, Beginning, beginnings, in_offsets
@@ -332,7 +333,8 @@ def _course(signs: Signs, of_run: Sequence[Loss], times: Sequence[int], hosts: S
         how = "one after the other" if several else f"{apart} times"
         when = f"{how}, from {clock(since)} to {clock(latest)}"
     if len(hosts) > 1 and fate.kind == IncidentKind.CLIENT_UNREACHABLE:
-        when, advice, at_once = f"at once, {fell_silent}", _CUT_OFF_ADVICE, False
+        groups = {loss.rebalance["group_id"] for loss in of_run}
+        when, advice, at_once = f"at once, {fell_silent}", with_session_of(signs, _CUT_OFF_ADVICE, groups), False
     elif len(hosts) > 1 and is_in_turn:
         when = f"one after the other, from {clock(since)} to {clock(latest)}"
         if len(hosts) >= threshold("hosts_in_turn") and fate.kind == IncidentKind.CLIENT_DIED:
@@ -433,7 +435,7 @@ ROLLOUT_ADVICE = (
 """What to do about members that ended in turn without being closed."""
 _CUT_OFF_ADVICE = (
     "Look at what these hosts have in common on their way to the brokers, for that moment: a switch, a router, a "
-    "firewall, a tunnel. A longer session.timeout.ms, or static membership, bridges short ones."
+    "firewall, a tunnel. A longer session.timeout.ms bridges short ones."
 )
 
 

@@ -1032,6 +1032,11 @@ def test_hosts_that_are_cut_off_at_once_are_one_incident() -> None:
         "were taken out of group shop; 3 rebalances"
     ) in one.headline
     assert "what these hosts have in common" in one.advice
+    assert one.advice.endswith("A longer session.timeout.ms bridges short ones.")  # who is static is taken out as well
+    of_group = cut_off(3)
+    for row in of_group["rebalances"]:
+        row["protocol"] = "share"
+    assert "A longer share.session.timeout.ms of the group (kafka-configs" in only(**of_group).advice
 
 
 @pytest.mark.parametrize(("hosts", "apart", "incidents"), [(2, 1, 2), (3, 3, 1), (3, 3.1, 3)])
