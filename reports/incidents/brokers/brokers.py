@@ -15,7 +15,7 @@ from kafkascope.reports.incidents.brokers.apart import apart
 from kafkascope.reports.incidents.brokers.away import is_off
 from kafkascope.reports.incidents.brokers.outage import Outage
 from kafkascope.reports.incidents.brokers.outage_costs import LEADERLESS, cost_of
-from kafkascope.reports.incidents.brokers.outages import outages, turned_away
+from kafkascope.reports.incidents.brokers.outages import outages, taken_by_proxy, turned_away
 from kafkascope.reports.incidents.brokers.replica_waits import FOLLOWS_NS, waited_for_until
 from kafkascope.reports.incidents.brokers.returns import BACK
 from kafkascope.reports.incidents.brokers.shutdowns import ANNOUNCED
@@ -256,7 +256,7 @@ def _seen_to_go(signs: Signs, outage: Outage) -> Iterator[Weighed]:
     if silence["refused"]:
         text = f"{counted(silence['refused'], 'connect')} to it refused: its host is there, and nobody listens"
         yield Weighed(text, silence["failed_packet"], silence["first_failed"], 0.9)
-    if outage.gone and (taken := turned_away(signs, silence)):
+    if outage.gone and (taken := taken_by_proxy(signs, silence)):
         text = f"{counted(len(taken), 'connection')} to it taken, and closed at once without a word: a proxy, it seems"
         yield Weighed(text, taken[0]["connection"], taken[0]["opened"], 0.8)
     if outage.is_cut_off:
@@ -305,7 +305,7 @@ def _advice(signs: Signs, outage: Outage, effects: Sequence[str]) -> str:
         )
     taken = "Something takes connections in its place, as a proxy or a load balancer does: see what is behind it. "
     return (
-        f"{taken if turned_away(signs, outage.silence) else ''}"
+        f"{taken if taken_by_proxy(signs, outage.silence) else ''}"
         "Look at the broker's log and the host's (out of memory, kill, disk) for that moment. To ride it out: "
         "replication.factor 3 with min.insync.replicas 2, and clients that have all brokers in bootstrap.servers."
     )

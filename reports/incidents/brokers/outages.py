@@ -143,6 +143,21 @@ def _outage(signs: Signs, silence: Row) -> Outage | None:
     return with_return(signs, one)
 
 
+_TAKES_NS = SECOND_NS
+"""For how long a process that ends may be seen to take connections: its kernel closes one socket after the other."""
+
+
+def taken_by_proxy(signs: Signs, silence: Row) -> list[Row]:
+    """Those that were turned away, if that went on: a process resets some as it ends.
+
+    Not where connects are refused as well: then nothing takes them.
+    """
+    found = turned_away(signs, silence)
+    ended = silence["since"] + TENTH_NS + _TAKES_NS
+    later = sum((row["opened"] or 0) > ended for row in found)
+    return found if later >= threshold("turned_away") and not silence["refused"] else []
+
+
 def turned_away(signs: Signs, silence: Row) -> list[Row]:
     """Connections that something took in the place of a broker, and closed at once, as a proxy with nothing behind it.
 
@@ -152,7 +167,8 @@ def turned_away(signs: Signs, silence: Row) -> list[Row]:
         return []
     until = signs.end if silence["until"] is None else silence["until"]
     where = (pc.field("closed") >= moment(silence["since"] - 2 * TENTH_NS)) & (pc.field("closed") <= moment(until))
-    rows = _connections_to(signs, silence, where & (pc.field("closed_by") == "broker"))
+    where &= (pc.field("closed_by") == "broker") & pc.field("how_closed").isin(["fin", "rst"])
+    rows = _connections_to(signs, silence, where)
     before = [row for row in rows if (row["opened"] or 0) < silence["since"]]
     spoken = signs.served({address(row["broker"], row["broker_port"]) for row in before})
     numbers = {row["connection"] for of_place in spoken.values() for row in of_place}

@@ -396,6 +396,26 @@ def test_where_a_proxy_takes_connections_and_closes_them_its_broker_is_gone(
         assert one.advice.startswith("Something takes connections in its place")
 
 
+@pytest.mark.parametrize(
+    ("given", "opened", "is_one"),
+    [
+        ({}, 11.2, True),
+        ({}, 10.9, False),  # by its kernel, as its process ended
+        ({"refused": 5, "first_failed": 11, "failed_packet": 77}, 11.2, False),
+    ],
+)
+def test_what_a_process_takes_as_it_ends_is_taken_by_no_proxy(given: Row, opened: float, is_one: bool) -> None:
+    closed: Row = {"closed_by": "broker", "broker": B1, "exchanges": 0}
+    spoke = connection(1, **closed | {"opened": 1, "closed": 10, "how_closed": "fin", "exchanges": 9})
+    taken = [connection(n, **closed, how_closed="rst", opened=opened, closed=opened + 0.1) for n in range(2, 5)]
+    refused = [connection(n, **closed, how_closed="refused", opened=n, closed=n) for n in range(12, 17)]
+    gone = silence(B1, 10, None, ended=2, ended_clients=2, turned_away=3, **given)
+    (one,) = told(gone, connections=[spoke, *taken, *refused], cluster_events=BROKERS)
+    assert one.kind == "broker_down"
+    assert any("3 connections to it taken, and closed at once" in seen.text for seen in one.evidence) == is_one
+    assert ("Something takes connections in its place" in one.advice) == is_one
+
+
 PROXY = [event("broker_listed", 0, node_id=n, host=f"{B1}:1909{n}", told_by=f"{B1}:19091") for n in (1, 2, 3)]
 
 
