@@ -21,7 +21,7 @@ from kafkascope.reports.answers.clients import ASKING, HEAD
 from kafkascope.reports.columns.arrow import one_array
 from kafkascope.reports.columns.parties import Ends, ExchangePlaces
 from kafkascope.reports.columns.topics import ID_PREFIX, TopicNames
-from kafkascope.reports.incidents.clients.transactions import OF_TRANSACTIONS
+from kafkascope.reports.incidents.clients.open_transactions import OF_TRANSACTIONS
 from kafkascope.reports.incidents.planned.changes import CHANGES
 from kafkascope.reports.incidents.positions.given_up import OF_SHARE_GROUPS
 from kafkascope.reports.rows.topic_mentions import TOPICS, resolve_mentions

@@ -16,7 +16,7 @@ from kafkascope.reports.columns.arrow import among, moment
 from kafkascope.reports.columns.name_lists import listed, named
 from kafkascope.reports.columns.text import counted
 from kafkascope.reports.columns.words import clock
-from kafkascope.reports.incidents.clients.transactions import FENCED, OF_TRANSACTIONS, requests_of
+from kafkascope.reports.incidents.clients.open_transactions import FENCED, OF_TRANSACTIONS, requests_of
 from kafkascope.reports.incidents.incident import Effect, Incident, Weighed, every
 from kafkascope.reports.incidents.incident import in_words as outcome
 from kafkascope.reports.incidents.runs import in_runs

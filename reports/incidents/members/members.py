@@ -12,6 +12,7 @@ from kafkascope.reports.columns.name_lists import listed, named
 from kafkascope.reports.columns.words import clock, duration
 from kafkascope.reports.incidents.brokers.outages import outages
 from kafkascope.reports.incidents.clients.credentials import failures
+from kafkascope.reports.incidents.clients.open_transactions import left_behind
 from kafkascope.reports.incidents.costs import assigned, members_before, of_rebalances
 from kafkascope.reports.incidents.holes.unseen import hides, lacks_packets, since_when, touches
 from kafkascope.reports.incidents.incident import Incident, Weighed, every
@@ -248,7 +249,8 @@ def _lost(signs: Signs, run: _Run) -> Incident:
     effects, cost_ms, rebalances = of_rebalances(without_others(signs, rows, of_run))
     is_cut_off = fate.settled and fate.kind == IncidentKind.CLIENT_UNREACHABLE
     beside = cut_off_beside(signs, hosts if is_cut_off else [], names, min(times))
-    effects += beside.effects
+    left, held_ms = left_behind(signs, [(loss.host, fate.at(loss), loss.expelled) for loss, fate in run])
+    effects += beside.effects + left
     last = max(of_run, key=lambda loss: loss.expelled).rebalance
     is_back = bool(back) and back[-1]["started"] >= max(loss.since for loss in of_run)
     over = back[-1]["started"] if is_back else last["recovered"] or last["stable"] or last["started"]
@@ -278,7 +280,7 @@ def _lost(signs: Signs, run: _Run) -> Incident:
         + outcome(effects),
         evidence=evidence,
         advice=advice,
-        cost_ms=cost_ms,
+        cost_ms=cost_ms + held_ms,
         effects=effects,
         findings=signs.explained(_FINDINGS, first.since, over, groups=groups, clients=[*names, *beside.names]),
         rebalances=rebalances,

@@ -20,9 +20,12 @@ from tests.reports.incidents.tables_of import (
     exchange,
     finding,
     found,
+    group_event,
+    health,
     names,
     only,
     partition,
+    rebalance,
     row,
     seconds,
 )
@@ -233,3 +236,51 @@ def test_readers_of_another_topic_stop_for_another_reason() -> None:
         findings=stops,
     )
     assert one.findings == {stops[0]["id"]}
+
+
+def lost_member(**given: Any) -> dict[str, list[Row]]:
+    """A member of c1 that falls silent at 30, and is taken out of its group at 40."""
+    known = {"member_id": "c1-id", "client_id": "c1", "client": H1}
+    return {
+        "rebalances": [rebalance("session_timeout", 5, 40, trigger_member="c1-id", trigger_client_id="c1")],
+        "group_events": [group_event("silence_begun", 30, **known)],
+        "connections": [connection(1, opened=1), connection(4, H1, client_id="p1"), connection(5, H2, client_id="p2")],
+        "tcp_health": [health(1, "client", [30], [30])],
+        **given,
+    }
+
+
+@pytest.mark.parametrize(
+    ("given", "timeout_ms", "alone"),
+    [
+        ({}, 25_000, True),
+        ({}, 19_000, False),  # that was over before it fell silent
+        ({"number": 3, "requested": at(33), "answered": at(33.1)}, 25_000, False),  # it goes on to speak
+        ({"connection": 5}, 25_000, False),  # of another host
+    ],
+)
+def test_what_a_lost_member_leaves_open_is_told_with_that(given: Row, timeout_ms: int, alone: bool) -> None:
+    rows = transaction(50, timeout_ms=timeout_ms)
+    rows = [one | ({} if given.get("number", one["number"]) != one["number"] else given) for one in rows]
+    refused = error("INVALID_TXN_STATE", "EndTxn", 50, 51)
+    incidents = found(**lost_member(exchanges=rows, error_histogram=[refused]))
+    assert [one.kind for one in incidents if one.kind == "hung_transaction"] == ["hung_transaction"] * (not alone)
+    (one,) = (each for each in incidents if each.kind != "hung_transaction")
+    assert one.headline.endswith("; transaction tx was left open, and aborted") == alone
+    assert one.effects[-1].count == 1
+
+
+@pytest.mark.parametrize(
+    ("began", "connection_of", "asks", "alone"),
+    [(30.9, 4, None, True), (31.1, 4, None, False), (29, 5, None, False), (29, 4, 35, False), (29, 4, 45, True)],
+)
+def test_so_is_what_readers_of_committed_records_wait_for(
+    began: float, connection_of: int, asks: float | None, alone: bool
+) -> None:
+    rows = [] if asks is None else [exchange(9, "Produce", asks, asks + 0.1, connection=4, client_id="p1")]
+    told = lost_member(partitions=held(began, 56), batches=[written(connection=connection_of)], exchanges=rows)
+    incidents = found(**told)
+    assert [one.kind for one in incidents if one.kind == "hung_transaction"] == ["hung_transaction"] * (not alone)
+    (one,) = (each for each in incidents if each.kind != "hung_transaction")
+    waited = duration((56 - began) * 1000)
+    assert one.headline.endswith(f"; orders 0 held back for {waited}, as a transaction was left open") == alone
