@@ -10,7 +10,7 @@ from operator import itemgetter
 import pyarrow.compute as pc
 
 from kafkascope.decoders.errors import Error
-from kafkascope.reports.columns.name_lists import in_words, listed
+from kafkascope.reports.columns.name_lists import in_words, listed, named
 from kafkascope.reports.columns.text import client_name
 from kafkascope.reports.columns.words import clock
 from kafkascope.reports.incidents.incident import Effect, Incident, Subject, Weighed, every
@@ -85,7 +85,7 @@ def _lost(signs: Signs, topic: str, rows: Sequence[Row], names: Sequence[str], g
         ),
         started=since,
         ended=until,
-        headline=f"{listed(names or ['a consumer'])}{f' of group {listed(groups)}' if groups else ''} lost "
+        headline=f"{listed(names or ['a consumer'])}{' of ' + named('group', groups) if groups else ''} lost "
         f"{'its position' if len(names) <= 1 else 'their positions'} in {in_words(partitions)} at "
         f"{clock(since)}{_again(rows, until)}: {why(deletion, retention, is_beyond=skipped.is_beyond)}{cost}",
         evidence=(*_evidence(topic, rows, deletion), *altered(retention)),
@@ -181,7 +181,7 @@ def _had_read(signs: Signs, topic: str, errors: Sequence[Row]) -> bool:
 class _Skipped:
     """What became of positions that were lost, as far as later answers tell."""
 
-    records: int  # between them and the begin of the log
+    records: int  # between them and the begin of the log, each once
     is_beyond: bool  # whether one lies behind the end of the log
 
 
@@ -193,14 +193,24 @@ def _skipped(signs: Signs, topic: str, since: int, names: Sequence[str]) -> _Ski
     rows = [row for row in signs.rows("partitions", columns, where) if row["at"] >= since]
     rows.sort(key=lambda row: (row["at"], row["connection"], row["number"]))
     lost: dict[int, dict[str | None, int]] = defaultdict(dict)  # by partition and client
-    records, is_beyond = 0, False
+    gone: dict[int, list[tuple[int, int]]] = defaultdict(list)  # by partition, of whomever: from where to where
+    is_beyond = False
     for row in rows:
         waiting = lost[row["partition"]]
         if row["error"] == Error.OFFSET_OUT_OF_RANGE:
             if row["connection"] in of_client and row["fetch_offset"] is not None:
                 waiting.setdefault(of_client[row["connection"]], row["fetch_offset"])
         elif waiting and (start := row["log_start_offset"]) is not None and start >= 0:
-            records += sum(max(start - offset, 0) for offset in waiting.values())
+            gone[row["partition"]] += [(offset, start) for offset in waiting.values()]
             is_beyond |= any(offset > (row["high_watermark"] or 0) for offset in waiting.values())
             waiting.clear()
-    return _Skipped(records, is_beyond)
+    return _Skipped(sum(_covered(ranges) for ranges in gone.values()), is_beyond)
+
+
+def _covered(ranges: Sequence[tuple[int, int]]) -> int:
+    """How many offsets these have, each counted once: several groups lose the same records."""
+    found = reached = 0
+    for first, behind in sorted(ranges):
+        found += max(behind - max(first, reached), 0)
+        reached = max(reached, behind)
+    return found

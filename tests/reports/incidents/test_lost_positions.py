@@ -13,6 +13,7 @@ from tests.reports.incidents.tables_of import (
     B2,
     CLIENT,
     H1,
+    H2,
     IN_GROUP,
     Row,
     at,
@@ -92,6 +93,17 @@ def test_each_position_that_is_lost_is_held_against_where_the_log_begins_then() 
     follower = connection(9, B2, client_id="broker-2-fetcher-0")
     one = only(error_histogram=[LOST_TWICE], rebalances=[IN_GROUP], partitions=rows, connections=[CLIENT, follower])
     assert one.headline.endswith("the log does not have it any more; 350 records were deleted before they were read")
+
+
+def test_records_that_two_groups_did_not_read_are_deleted_once() -> None:
+    rows = [out_of_range(20, 100), begins(22, 400, 900), out_of_range(23, 250, connection=2)]
+    rows += [begins(24, 410, 900, connection=2), out_of_range(20, 7, partition=1), begins(22, 10, 900, partition=1)]
+    both = [CLIENT, connection(2, H2, client_id="c2")]
+    other = rebalance("member_joined", 5, 6, group="bills", members=[member("c2", H2)])
+    refused = [OUT_OF_RANGE, OUT_OF_RANGE | {"client_id": "c2", "client": H2}]
+    one = only(error_histogram=refused, rebalances=[IN_GROUP, other], partitions=rows, connections=both)
+    assert "c1, c2 of groups bills, shop lost their positions in orders 0 at " in one.headline
+    assert one.headline.endswith("; 313 records were deleted before they were read")
 
 
 def test_a_position_behind_the_end_is_of_another_log() -> None:
