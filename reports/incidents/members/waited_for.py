@@ -68,7 +68,15 @@ class Late:
 
 def waited_for(signs: Signs) -> Iterator[Incident]:
     """Members that take long to come back, but not too long for the rebalance timeout; one a group."""
-    too_slow = {(row["group_id"], row["trigger_client_id"]) for row in signs.rebalances if row["trigger"] in _TOLD}
+    too_slow = {
+        (row["group_id"], name)
+        for row in signs.rebalances
+        for trigger, name in (
+            (row["trigger"], row["trigger_client_id"]),
+            *((one["trigger"], one["client_id"]) for one in row["contributing"] or ()),
+        )
+        if trigger in _TOLD
+    }
     least = 1000 * threshold("waited_for")
     late: dict[str, list[Late]] = defaultdict(list)
     for group, one in chain(_came_last(signs, least), _told_long_before(signs, least)):

@@ -69,6 +69,7 @@ def test_several_times_are_one_incident() -> None:
         [late(trigger="rebalance_timeout")],
         [late(trigger="poll_timeout")],
         [late(), rebalance("poll_timeout", 5, 90, trigger_client_id="c2")],  # told with that
+        [late(contributing=[{"trigger": "rebalance_timeout", "client_id": "c2"}])],  # it was taken out
         [late(stable=None)],
         [late(trigger="unknown", protocol="streams")],  # it may be several, of which the capture lacks what tells
     ],
