@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from ipaddress import ip_address
 from itertools import chain
 
 import pyarrow.compute as pc
 
+from kafkascope.reports.columns.arrow import among
 from kafkascope.reports.columns.name_lists import listed
 from kafkascope.reports.columns.text import OWN_HOSTS, client_name, counted, is_name, without_port
 from kafkascope.reports.columns.words import clock
@@ -37,6 +38,7 @@ _ASKING = frozenset(
 )
 """What a client asks any broker, before it knows where those are that it needs."""
 
+_NAMED_TOPICS = r'"topics": \[[^\]]'
 _OFF = frozenset({"broker_unlisted", "broker_fenced"})  # events of brokers that are known to be gone
 _ADVICE = (
     "Look whether the client's host resolves the name (getent hosts NAME); its log says so, too (Java: "
@@ -77,12 +79,15 @@ def unresolved(signs: Signs) -> Iterator[Incident]:
 
     A client that cannot resolve a name sends nothing to it: what shows is that it never goes on from the broker that
     it began with. It may have gone where the capture does not see it, unless brokers that it was told of are in sight.
-    So with addresses to which nobody sends anything, while clients come back for them again and again.
+    So with addresses to which nobody sends anything, while clients come back for them again and again: those of some
+    brokers, or all of one listener.
     """
     clusters: dict[str | None, dict[str, list[Row]]] = defaultdict(lambda: defaultdict(list))
     for row in signs.placing:
         clusters[row["cluster_id"]][str(row["node_id"])].append(row)
-    never_tried: list[tuple[list[Row], set[str]]] = []  # what was told of brokers, and who told of their cluster
+    never_tried: list[
+        tuple[list[Row], set[str] | None]
+    ] = []  # what was told of brokers, and who is asked; None: anybody
     for nodes in clusters.values():
         of_each = list(nodes.values())
         if not (
@@ -92,10 +97,12 @@ def unresolved(signs: Signs) -> Iterator[Incident]:
             of_each = _out_of_sight(signs, of_each)
         tellers = {row["told_by"] for rows in nodes.values() for row in rows}
         if told := [row for rows in of_each for row in rows]:
-            never_tried.append((told, tellers))
+            never_tried.append((told, tellers if len(clusters) > 1 else None))
+        else:
+            never_tried += [(rows, {teller}) for teller, rows in _listeners_out_of_sight(signs, nodes.values())]
     asking = _asking_in_vain(signs) if never_tried else []
-    for told, tellers in never_tried:
-        mine = [one for one in asking if len(clusters) == 1 or not tellers.isdisjoint(one.brokers)]
+    for told, asked_at in never_tried:
+        mine = [one for one in asking if asked_at is None or not asked_at.isdisjoint(one.brokers)]
         if mine:
             yield _unresolved(signs, told, mine)
 
@@ -111,6 +118,20 @@ def _out_of_sight(signs: Signs, nodes: Sequence[list[Row]]) -> list[list[Row]]:
         and not any((row["cluster_id"], row["node_id"]) in off for row in rows)
     ]
     return aside if len(aside) < len(nodes) else []
+
+
+def _listeners_out_of_sight(signs: Signs, nodes: Iterable[list[Row]]) -> Iterator[tuple[str, list[Row]]]:
+    """Listeners that tell no address but such to which nobody sends anything, and that are not told themselves."""
+    told: dict[str, list[Row]] = defaultdict(list)
+    for row in chain(*nodes):
+        if row["event"] == "broker_listed":
+            told[row["told_by"]].append(row)
+    tried = {broker for _, broker, *_ in signs.parties}
+    listed_at = {row["host"] for rows in told.values() for row in rows}
+    for teller, rows in sorted(told.items()):
+        by_address = not any(_is_elsewhere(row["host"]) for row in rows)
+        if by_address and teller not in listed_at and not any(without_port(row["host"]) in tried for row in rows):
+            yield teller, rows
 
 
 def _is_elsewhere(place: str) -> bool:
@@ -198,7 +219,9 @@ def _asking_in_vain(signs: Signs) -> list[_Asking]:
             if row["api"] in (of_client := counts.get((client, row["client_id"]), {})):
                 of_client[row["api"]] -= row["count"]
     failing = {row["client"] for row in signs.failed_connects}
-    asked = {who: _asked(by_api) for who, by_api in counts.items() if who[1] and who[0] not in failing}
+    counts = {who: by_api for who, by_api in counts.items() if who[1] and who[0] not in failing}
+    by_topic = _asking_for_topics(signs, {who for who, by_api in counts.items() if by_api.keys() <= _ASKING})
+    asked = {who: _asked(by_api, wants=who in by_topic) for who, by_api in counts.items()}
     vain = {who for who, count in asked.items() if count >= threshold("asked_in_vain")}
     first: dict[tuple[str, str], tuple[int, int]] = {}  # connection, and since when it is seen
     until: dict[tuple[str, str], int] = defaultdict(int)
@@ -210,8 +233,22 @@ def _asking_in_vain(signs: Signs) -> list[_Asking]:
     return sorted((one for one in found if one.is_often), key=lambda one: (one.client_id, one.client))
 
 
-def _asked(by_api: Mapping[str, int]) -> int:
+def _asking_for_topics(signs: Signs, clients: Collection[tuple[str, str]]) -> set[tuple[str, str]]:
+    """Those that ask so often where certain topics are: to look at a cluster, one asks for all, or for none."""
+    counts: dict[int, int] = defaultdict(int)
+    where = among("client_id", sorted({client_id for _, client_id in clients})) & (pc.field("api") == "Metadata")
+    for batch in signs.batches("exchanges", ("connection", "request"), where) if clients else ():
+        named = batch.filter(pc.fill_null(pc.match_substring_regex(batch["request"], _NAMED_TOPICS), False))
+        for row in named.group_by("connection").aggregate([("request", "count")]).to_pylist():
+            counts[row["connection"]] += row["request_count"]
+    found: dict[tuple[str, str], int] = defaultdict(int)
+    for number, row in signs.connections_by_number(sorted(counts)).items():
+        found[row["client"], row["client_id"]] += counts[number]
+    return {who for who, count in found.items() if count >= threshold("asked_in_vain")}
+
+
+def _asked(by_api: Mapping[str, int], *, wants: bool) -> int:
     """How often a client asked that wants to work and does not, by how often it used each API; 0: it is another one."""
     located, begun = by_api.get("FindCoordinator", 0), by_api.get("InitProducerId", 0)
-    wants = located >= threshold("coordinator_asked") or begun > 0
+    wants |= located >= threshold("coordinator_asked") or begun > 0
     return by_api.get("Metadata", 0) + located if wants and by_api.keys() <= _ASKING else 0

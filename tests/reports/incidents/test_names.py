@@ -16,7 +16,9 @@ from tests.reports.incidents.tables_of import (
     connection,
     error,
     event,
+    exchange,
     found,
+    listed,
     names,
     only,
     seconds,
@@ -120,3 +122,41 @@ def test_an_address_that_nobody_goes_to_is_guessed_unless_others_are_there() -> 
     assert "advertised.listeners" in one.advice
     others = connection(2, H2, broker=B2, client_id="c2", opened=5)
     assert found(latency=asked(VAIN), connections=[*mine, others], cluster_events=BROKERS) == []
+
+
+EXT = f"{B1}:9095"  # a second listener of the same broker
+AWAY = event("broker_listed", 3, node_id=1, host="10.0.0.99:9095", told_by=EXT)
+
+
+@pytest.mark.parametrize(
+    ("events", "place", "other", "told"),
+    [
+        ([*BROKERS[:1], AWAY], EXT, B2, True),
+        ([*BROKERS[:1], AWAY], EXT, "10.0.0.99", False),  # somebody goes there
+        ([*BROKERS[:1], AWAY], f"{B1}:9092", B2, False),  # asked at the listener that tells of itself
+        ([*BROKERS[:1], AWAY, listed(2, B2) | {"told_by": EXT}], EXT, B2, False),  # it tells of one in sight as well
+        ([*BROKERS[:1], AWAY | {"host": EXT}], EXT, B2, False),  # it tells of itself
+    ],
+)
+def test_a_listener_that_tells_addresses_to_which_nobody_goes(
+    events: list[Row], place: str, other: str, told: bool
+) -> None:
+    rows = [one | {"broker": place} for one in asked(VAIN)]
+    connections = [connection(1, opened=5, closed=60), connection(2, H2, broker=other, client_id="c2", opened=5)]
+    incidents = found(latency=rows, connections=connections, cluster_events=events)
+    assert [(one.kind, one.certainty) for one in incidents] == [("unreachable_listener", "guessed")] * told
+    assert all(f"c1 ({H1}) is not seen to connect to 10.0.0.99:9095" in one.headline for one in incidents)
+
+
+@pytest.mark.parametrize(
+    ("topics", "count", "told"),
+    [('[{"name": "orders"}]', 10, True), ('["orders"]', 10, True), ('["orders"]', 9, False), ("[]", 10, False)],
+)
+def test_who_asks_for_certain_topics_wants_to_read_or_write_them(topics: str, count: int, told: bool) -> None:
+    """As kafkajs, and producers that are not idempotent, which ask for nothing else before they know the leader."""
+    request = f'{{"topics": {topics}, "allowAutoTopicCreation": true}}'
+    exchanges = [exchange(n, "Metadata", 5 + n, 5.1 + n, request=request) for n in range(count)]
+    exchanges.append(exchange(99, "Metadata", 50, 50.1, request='{"topics": null}'))
+    tables = {"latency": asked({"ApiVersions": 1, "Metadata": 12}), "exchanges": exchanges}
+    incidents = found(**tables, connections=[connection(1, opened=5, closed=60)], cluster_events=NAMED)
+    assert [one.kind for one in incidents] == ["unreachable_listener"] * told
