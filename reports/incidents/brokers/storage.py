@@ -54,14 +54,29 @@ def failed(signs: Signs) -> Iterator[Incident]:
             errors[key].append(row)
             hosts.setdefault(key, host)
     for row in signs.events:
-        of_either = row["event"] == "replica_offline" and str(row["node_id"]) in twice
-        if row["event"] in _SAYS and row["host"] and not of_either:
+        if row["event"] in _SAYS and row["host"]:
             host = signs.where(row["host"])
+            by_others = row["event"] != _BY_ITSELF
+            if by_others and (str(row["node_id"]) in twice or _is_shut_down(signs, host, row["at"])):
+                continue
             key = _life(signs, host, row["at"])
             events[key].append(row)
             hosts.setdefault(key, host)
     for key, host in sorted(hosts.items(), key=lambda one: (one[1], one[0][1])):
         yield _failed(signs, host, errors[key], events[key])
+
+
+def _is_shut_down(signs: Signs, host: str, at: int) -> bool:
+    """Whether a broker was about to go in an orderly way: with ZooKeeper, its replicas are offline from then on."""
+    takes = threshold("shutdown_takes") * SECOND_NS
+    node = signs.node(host, at) or host
+    return any(
+        one.gone
+        and one.orderly
+        and one.started - takes <= at <= one.started + SECOND_NS
+        and (signs.node(one.host, one.started) or one.host) == node
+        for one in signs.once(outages)
+    )
 
 
 def _life(signs: Signs, host: str, at: int) -> tuple[Node | str, int]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from kafkascope.reports.incidents.incident import Incident
 from tests.reports.incidents.tables_of import (
     B1,
@@ -67,6 +69,26 @@ def test_others_tell_that_its_replicas_are_offline() -> None:
     assert one.what.endswith(": its replicas of orders 3 are offline")
     assert (one.certainty, "Another process that is started with its node id" in one.advice) == ("likely", True)
     assert one.evidence[0].text == f"{B1}:9092 tells that its replicas are offline, though it is there"
+
+
+@pytest.mark.parametrize(
+    ("at", "announced", "kinds"),
+    [
+        (21, True, ["broker_restarted"]),
+        (19.9, True, ["broker_restarted", "storage_failed"]),
+        (50.5, True, ["broker_restarted"]),
+        (21, False, ["broker_down", "storage_failed"]),
+    ],
+)
+def test_replicas_of_a_broker_that_is_shut_down_are_offline_while_it_is_still_listed(
+    at: float, announced: bool, kinds: list[str]
+) -> None:
+    """As a controller with ZooKeeper tells it."""
+    told = event("replica_offline", at, node_id=2, host=f"{B2}:9092", partitions=["orders-3"], told_by=f"{B1}:9092")
+    goes = [event("shutdown_announced", 45, node_id=2, host=f"{B2}:9092")] if announced else []
+    away = silence(B2, 50, 60, ended=3, ended_clients=3, refused=4)
+    incidents = found(cluster_events=[*BROKERS, told, *goes], silences=[away])
+    assert sorted(one.kind for one in incidents) == kinds
 
 
 def test_what_is_told_of_replicas_of_two_brokers_with_one_id_is_of_no_disk() -> None:
