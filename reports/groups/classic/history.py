@@ -262,7 +262,8 @@ def _ownerships(
         until: int | None
         if join is not None:
             keeps = set(join.owned(generation.assignor) or ()) & set(generation.assigned.get(now, ()))
-            until = index.first_join(now, before.formed, join).at
+            replaces = before.replaced.get(now)  # the join by which it took over, which gave up nothing
+            until = index.first_join(now, before.formed if replaces is None else replaces.at, join).at
         elif now in left:
             until = left[now]
         else:

@@ -478,6 +478,21 @@ def test_static_member_that_comes_again_makes_no_generation() -> None:
     assert "silence_begun" not in names
 
 
+def test_a_static_member_has_what_it_took_over_until_it_joins_once_more() -> None:
+    said = two_static_members()
+    said.join(6_000, "b~2", new=True, instance="two", generation=1, leader="a~1")
+    said.sync(6_010, "b~2", 1, {"t": [1]})
+    for at in range(6_500, 20_000, 3_000):
+        said.heartbeat(at, "b~2", 1)
+    said.heartbeat(21_000, "b~2", 1, "REBALANCE_IN_PROGRESS")
+    after = {"b~2": {"groupInstanceId": "two"}}
+    said.join(21_010, "b~2", instance="two", generation=2, leader="b~2", members=after, took=20)
+    said.synced(21_040, 2, {"b~2": {"t": [0, 1]}})
+    _, found = history_of(said)
+    assert found[2].trigger == "session_timeout"
+    assert {each.partition: round(each.ms) < 100 for each in found[2].unowned} == {"t-0": False, "t-1": True}
+
+
 def test_static_member_that_comes_again_and_asks_for_something_else() -> None:
     said = two_static_members()
     said.join(6_000, "b~2", new=True, instance="two", generation=2, leader="a~1", topics=("u",), took=500)
