@@ -11,13 +11,15 @@ import pyarrow.compute as pc
 
 from kafkascope.decoders.errors import Error
 from kafkascope.reports.columns.arrow import among
-from kafkascope.reports.columns.name_lists import listed
+from kafkascope.reports.columns.name_lists import listed, named
 from kafkascope.reports.columns.text import client_name, counted
 from kafkascope.reports.columns.words import clock, duration
 from kafkascope.reports.groups.body import body_of
 from kafkascope.reports.groups.body import rows as bodies
 from kafkascope.reports.incidents.clients import credentials
+from kafkascope.reports.incidents.costs import of_rebalances
 from kafkascope.reports.incidents.incident import EVIDENCE_SHOWN, Effect, Subject, Weighed
+from kafkascope.reports.incidents.members import members
 from kafkascope.reports.incidents.planned.alterations import credentials_before, quota_before
 from kafkascope.reports.incidents.planned.changes import changes_made
 from kafkascope.reports.incidents.positions import lag
@@ -39,6 +41,7 @@ class Beside:
     effects: tuple[Effect, ...] = ()
     evidence: tuple[Weighed, ...] = ()
     findings: frozenset[str] = frozenset()
+    rebalances: frozenset[tuple[str, int]] = frozenset()
     cause: Hashable = None  # what clients have in common whose trouble has one cause; None: it is not known
 
 
@@ -52,6 +55,7 @@ def _credentials(signs: Signs, names: Sequence[str], hosts: Sequence[str], since
     return Beside(f"{words}; {altered.words}", advice, evidence=(altered.evidence(0.6),), cause=by)
 
 
+_OF_LOSS = ("member_lost", "commit_refused", "partition_unowned")
 _SEEKS = "FindCoordinator"
 _ROLES = {"topic": Role.TOPIC, "group": Role.GROUP}
 
@@ -134,8 +138,8 @@ def _permissions(signs: Signs, names: Sequence[str], _hosts: Sequence[str], sinc
     )
 
 
-def _by_quota(signs: Signs, names: Sequence[str], _hosts: Sequence[str], since: int, until: int) -> Beside:
-    """Who set the quota, what is refused by it, and groups that fall behind by it, each once."""
+def _by_quota(signs: Signs, names: Sequence[str], hosts: Sequence[str], since: int, until: int) -> Beside:
+    """Who set the quota, what is refused by it, and groups that fall behind by it, or take members out, each once."""
     quota = quota_before(signs, names, since)
     refused: dict[str, int] = defaultdict(int)
     for row in signs.errors:
@@ -145,10 +149,19 @@ def _by_quota(signs: Signs, names: Sequence[str], _hosts: Sequence[str], since: 
     held = signs.once(lag.by_quota)
     of_group = {(trend.group, trend.topic): trend for name in names for trend in held.get(name, ())}
     trends = [trend for _, trend in sorted(of_group.items())]
+    lost = [loss for loss in signs.once(members.held_back) if loss.client_id in names and loss.host in hosts]
+    groups = sorted({loss.rebalance["group_id"] for loss in lost})
+    costs, _, rebalances = of_rebalances([*(loss.rebalance for loss in lost), *members.returned(signs, lost)])
+    out = f"taken out of {named('group', groups)}, as no heartbeats were sent meanwhile either" if lost else ""
+    explained = signs.explained(("member_paused",), since, until, clients=names)
+    if lost:
+        explained |= signs.explained(_OF_LOSS, since, until, groups=groups, clients=names)
     return Beside(
         words="" if quota is None else f"after {quota.words}",
-        subjects=tuple(Subject(Role.GROUP, trend.group) for trend in trends),
+        subjects=tuple(Subject(Role.GROUP, group) for group in sorted({*groups, *(trend.group for trend in trends)})),
         effects=(
+            *([Effect("members", out, len(lost))] if lost else []),
+            *costs,
             *([Effect("requests", f"refused: {told}", sum(refused.values()))] if told else []),
             *(
                 Effect("records", f"group {trend.group} fell behind in {trend.topic}: {trend.words}", trend.grown)
@@ -156,7 +169,8 @@ def _by_quota(signs: Signs, names: Sequence[str], _hosts: Sequence[str], since: 
             ),
         ),
         evidence=() if quota is None else (quota.evidence(0.6),),
-        findings=frozenset(chain.from_iterable(lag.explained(signs, trend) for trend in trends)),
+        findings=frozenset(chain.from_iterable(lag.explained(signs, trend) for trend in trends)) | explained,
+        rebalances=rebalances,
     )
 
 

@@ -208,7 +208,7 @@ def _told(signs: Signs, one: Told, names: Sequence[str], found: Sequence[Row]) -
         | held.findings
         | signs.explained(one.also, since, until, clients=names)
         | beside.findings,
-        rebalances=held.rebalances,
+        rebalances=held.rebalances | beside.rebalances,
     )
 
 

@@ -35,6 +35,7 @@ from kafkascope.reports.incidents.members.fates import (
     refused_before,
     with_session_of,
 )
+from kafkascope.reports.incidents.members.held_back import is_held_back
 from kafkascope.reports.incidents.members.losses import SHORTEST_SESSION, cut_off_by, least_silence, losses
 from kafkascope.reports.incidents.members.stuck import AT_THE_RECORD, Beginning, beginnings, in_offsets
 from kafkascope.reports.incidents.network.vanished import Scope, vanished
@@ -119,12 +120,27 @@ def _by_its_host(loss: Loss, fate: Fate, of_host: _Run) -> Fate:
 def tries_on(signs: Signs, loss: Loss, fate: Fate) -> bool:
     """Whether a client lives, and cannot speak to its group.
 
-    It asked on for a topic that was deleted (kafkajs, which sends no heartbeat then), or authenticates in vain.
+    It asked on for a topic that was deleted (kafkajs, which sends no heartbeat then), authenticates in vain, or does as
+    a quota has it (franz-go, which sends that broker nothing then).
     """
+    may_wait = not fate.settled or fate.kind == IncidentKind.CLIENT_FROZEN
+    if may_wait and is_held_back(signs, loss.host, loss.client_id, loss.since, loss.expelled):
+        return True
     who = loss.host or "", loss.client_id or ""
     since = fate.at(loss) if fate.kind == IncidentKind.CLIENT_DIED else loss.since
     told = (signs.once(asked_for_the_gone), signs.once(failures))
     return any(since < at < loss.expelled for of_clients in told for at in of_clients.get(who, ()))
+
+
+def held_back(signs: Signs) -> list[Loss]:
+    """Members that were lost as a quota held them back, for longer than their session."""
+    of_their_own = {id(loss.rebalance) for loss, _ in signs.once(with_fates)}
+    return [
+        loss
+        for loss in signs.once(losses)
+        if id(loss.rebalance) not in of_their_own
+        and is_held_back(signs, loss.host, loss.client_id, loss.since, loss.expelled)
+    ]
 
 
 def may_have_spoken(signs: Signs, loss: Loss) -> bool:

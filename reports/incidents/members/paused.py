@@ -17,6 +17,7 @@ from kafkascope.reports.incidents.costs import of_rebalances
 from kafkascope.reports.incidents.holes.unseen import hides
 from kafkascope.reports.incidents.incident import Effect, Incident, Subject, Weighed, every, in_words
 from kafkascope.reports.incidents.members.fates import may_be_busy
+from kafkascope.reports.incidents.members.held_back import is_held_back
 from kafkascope.reports.incidents.members.traces import Traces, Whereabouts, traces
 from kafkascope.reports.incidents.signs import Signs, group_of
 from kafkascope.reports.incidents.table_rows import Row
@@ -88,6 +89,8 @@ def _pause(signs: Signs, whose: Whereabouts, packet: int, left: Traces) -> Pause
     since, until = max(silences, key=lambda one: one[1] - one[0])
     if until - since < _SILENT * (word - begin) or hides(signs, since, until):
         return None
+    if any(is_held_back(signs, whose.host, name, since, until) for name in whose.names):
+        return None  # it does as a quota has it
     acknowledged = {at for life in lives for at in life.tenths("sent_in") if since < at < until - TENTH_NS}
     return Pause(since, until, packet, len(acknowledged)) if acknowledged else None
 
