@@ -124,7 +124,7 @@ def _listeners_out_of_sight(signs: Signs, nodes: Iterable[list[Row]]) -> Iterato
     """Listeners that tell no address but such to which nobody sends anything, and that are not told themselves."""
     told: dict[str, list[Row]] = defaultdict(list)
     for row in chain(*nodes):
-        if row["event"] == "broker_listed":
+        if row["event"] == "broker_listed" and row["told_by"]:
             told[row["told_by"]].append(row)
     tried = {broker for _, broker, *_ in signs.parties}
     listed_at = {row["host"] for rows in told.values() for row in rows}

@@ -136,6 +136,7 @@ AWAY = event("broker_listed", 3, node_id=1, host="10.0.0.99:9095", told_by=EXT)
         ([*BROKERS[:1], AWAY], f"{B1}:9092", B2, False),  # asked at the listener that tells of itself
         ([*BROKERS[:1], AWAY, listed(2, B2) | {"told_by": EXT}], EXT, B2, False),  # it tells of one in sight as well
         ([*BROKERS[:1], AWAY | {"host": EXT}], EXT, B2, False),  # it tells of itself
+        ([BROKERS[0] | {"told_by": None}, AWAY], EXT, B2, True),
     ],
 )
 def test_a_listener_that_tells_addresses_to_which_nobody_goes(
