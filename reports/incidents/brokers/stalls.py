@@ -117,7 +117,8 @@ def _stalled(signs: Signs, run: Sequence[Outage]) -> Incident:
     unheard = any(one.silence["asked"] for one in run) and all(one.silence["acknowledged"] == 0 for one in run)
     quiet = _all_quiet(signs, worst)
     sure = acknowledged and not quiet and worst.silence["waiting_connections"] > 1
-    times = "" if len(run) == 1 else f" {len(run)} times, the longest"
+    again = _again_and_again(signs, run)
+    times = "" if len(run) == 1 else f" {len(run)} times,{f' {duration(again)} in all,' if again else ''} the longest"
     host_was = ", though its host acknowledged what it was sent" if acknowledged else ""
     if unheard:
         host_was = ", nor acknowledged what it was sent: it stood still with its host, or was cut off"
@@ -126,7 +127,7 @@ def _stalled(signs: Signs, run: Sequence[Outage]) -> Incident:
     effects = costs[run.index(worst)].effects
     return Incident(
         kind=IncidentKind.BROKER_STALLED,
-        severity=Severity.WARNING if lasted >= threshold("stall") * 1000 else Severity.INFO,
+        severity=Severity.WARNING if again or lasted >= threshold("stall") * 1000 else Severity.INFO,
         certainty=Certainty.CERTAIN if sure else Certainty.GUESSED if unheard or quiet else Certainty.LIKELY,
         subjects=signs.broker(worst.host),
         started=run[0].started,
@@ -145,6 +146,14 @@ def _stalled(signs: Signs, run: Sequence[Outage]) -> Incident:
         findings=frozenset().union(*(cost.findings for cost in costs)),
         rebalances=frozenset().union(*(cost.rebalances for cost in costs)),
     )
+
+
+def _again_and_again(signs: Signs, run: Sequence[Outage]) -> float:
+    """For how many milliseconds a broker stood still in all, if it did for most of a time; else 0."""
+    in_all = sum(one.lasted_ms for one in run)
+    lasted = ((run[-1].ended or signs.end) - run[0].started) / MILLISECOND_NS
+    mostly = 100 * in_all >= threshold("slow_share") * lasted and in_all >= 1000 * threshold("stall")
+    return in_all if mostly and len(run) >= threshold("stalls") else 0
 
 
 def stalled_together(signs: Signs, run: Sequence[Outage]) -> Incident:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from kafkascope.reports.columns.words import clock
+from kafkascope.reports.columns.words import clock, duration
 from kafkascope.reports.incidents.brokers.outages import outages
 from kafkascope.reports.vocabulary.thresholds import threshold
 from tests.reports.incidents.tables_of import (
@@ -516,6 +516,26 @@ def test_short_ones_that_come_again_and_again_are_one_trouble(times: int, apart:
     incidents = told(*short)
     assert len(incidents) == is_told
     assert not is_told or "3 times, the longest for 400 ms" in incidents[0].headline
+
+
+@pytest.mark.parametrize(
+    ("times", "apart", "lasts", "severity"),
+    [
+        (10, 1, 600, "warning"),
+        (3, 1, 400, "warning"),
+        (3, 0.6, 300, "info"),  # less than a second in all
+        (10, 1.4, 600, "info"),
+        (2, 1, 600, None),
+    ],
+)
+def test_a_broker_that_stands_still_for_most_of_a_time_is_trouble(
+    times: int, apart: float, lasts: int, severity: str | None
+) -> None:
+    short = [silence(B1, 10 + n * apart, 10 + n * apart + lasts / 1000, **HELD) for n in range(times)]
+    incidents = told(*short)
+    assert [one.severity for one in incidents] == ([] if severity is None else [severity])
+    in_all = f"answered nobody {times} times, {duration(lasts * times)} in all, the longest for {lasts} ms"
+    assert all((in_all in one.headline) == (severity == "warning") for one in incidents)
 
 
 def test_one_short_stall_beside_waits_for_a_broker_that_is_gone_does_not_come_again() -> None:
