@@ -10,7 +10,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import accumulate
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -45,6 +45,7 @@ _OF_REQUESTS = ["connection", "at", "until", "how", "port", "client_id", "packet
 _ROWS_AT_ONCE = 16_384  # with a hundred tenths each, of which there are many fewer in a capture
 Row = dict[str, Any]
 Gap = tuple[int, int, bool]  # its first tenth, the one behind its last, whether the broker never spoke again
+_GOES_ON = 5 * SECOND_NS // TENTH_NS  # as long a process that shuts down may take, in tenths
 _NONE = np.iinfo(np.int64).min
 _NEVER = np.iinfo(np.int64).max
 
@@ -182,7 +183,8 @@ def silences(rows: pa.Table) -> list[Row]:
         return []
     of_kind = {kind: rows.filter(pc.equal(rows["kind"], kind)) for kind in _KINDS}
     sent, received, as_client_sent = of_kind["sent"], of_kind["received"], of_kind["sent_as_client"]
-    (spoke, spoke_on), (elsewhere, elsewhere_on) = (_tenths(each, "payload_in") for each in (sent, as_client_sent))
+    spoke, spoke_on = _tenths(sent, "payload_in")
+    elsewhere = _tenths(as_client_sent, "payload_in")[0]
     heard, breathed = _tenths(received, "payload_in")[0], _tenths(sent, "packets_in")[0]
     # A host acknowledges whoever it speaks with: other brokers as well, whom it asks as a client.
     alive = np.setdiff1d(np.union1d(breathed, _tenths(as_client_sent, "packets_in")[0]), elsewhere)
@@ -192,7 +194,7 @@ def silences(rows: pa.Table) -> list[Row]:
     lives, first_spoke, last_spoke = _lifetimes(sent)
     # A capture that was filtered by payload has none.
     shows_acknowledgements = any(_numbers(each["acknowledgements"]).any() for each in (sent, as_client_sent))
-    gaps, as_client = _ended_as_client(_gaps(spoke, end), first_spoke, last_spoke, elsewhere)
+    gaps, as_client = _ended_as_client(_gaps(spoke, end), first_spoke, last_spoke, _clients_words(as_client_sent))
     connections = of_kind["connection"].select(_OF_CONNECTIONS).to_pylist()
     of_kafka = [row for row in connections if row["kafka"]]
     opened, kafka_opened, kafka_closed = _by(connections, "at"), _by(of_kafka, "at"), _by(of_kafka, "until")
@@ -221,7 +223,7 @@ def silences(rows: pa.Table) -> list[Row]:
         back: int | None = None
         back_by = None
         if not is_last and over in as_client:
-            back, back_by = int(elsewhere_on[np.searchsorted(elsewhere, over)]), "as_client"
+            back, back_by = as_client[over], "as_client"
         elif not is_last:
             back = int(spoke_on[np.searchsorted(spoke, over)])
             # Whose beginning the capture lacks is older than it, unless it shows none, as filters by payload do.
@@ -270,21 +272,45 @@ def _is_turned_away(row: Row, until: int, ports: Collection[int]) -> bool:
     return bool(is_closed and row["until"] <= until and row["port"] in ports)
 
 
+class ClientsWords(NamedTuple):
+    """Tenths in which a host sent data as a client, each with the connection, and when that had data first and last."""
+
+    at: I64
+    connection: I64
+    first: I64
+    last: I64
+
+
+def _clients_words(sent: pa.Table) -> ClientsWords:
+    if not sent.num_rows:
+        none = np.empty(0, np.int64)
+        return ClientsWords(none, none, none, none)
+    connections, first, last = _lifetimes(sent)
+    at, on = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
+    for some in _some_at_a_time(sent):
+        row, when = tenths(some["at"], some["payload_in"])
+        at.append(when)
+        on.append(_numbers(some["connection"])[row])
+    connection = np.concatenate(on)
+    place = np.searchsorted(connections, connection)
+    return ClientsWords(np.concatenate(at), connection, first[place], last[place])
+
+
 def _ended_as_client(
-    gaps: Sequence[Gap], first_spoke: I64, last_spoke: I64, elsewhere: I64
-) -> tuple[list[Gap], set[int]]:
-    """Gaps that end where it is back as a client, if that is sooner; and the tenths in which it was back so.
+    gaps: Sequence[Gap], first_spoke: I64, last_spoke: I64, elsewhere: ClientsWords
+) -> tuple[list[Gap], dict[int, int]]:
+    """Gaps that end where it is back as a client, if that is sooner; and by the tenth in which it was, the connection.
 
     A broker that is back speaks to other brokers first, and clients come when it leads something again.
     """
-    found, as_client = [], set[int]()
+    found, as_client = [], dict[int, int]()
     for begin, over, is_last in gaps:
         gap = begin, over, is_last
         if is_last or not ((first_spoke < begin) & (last_spoke >= over)).any():
             spoke_again = _back_as_client(elsewhere, begin)
-            if spoke_again is not None and (is_last or spoke_again < over):
-                gap = begin, spoke_again, False
-                as_client.add(spoke_again)
+            if spoke_again is not None and (is_last or spoke_again[0] < over):
+                gap = begin, spoke_again[0], False
+                as_client.update([spoke_again])
         found.append(gap)
     return found, as_client
 
@@ -344,12 +370,16 @@ def _between(rows: Sequence[Row], name: str, since: int, until: int) -> Sequence
     return rows[low : bisect_left(rows, until, low, key=lambda row: row[name])]
 
 
-def _back_as_client(elsewhere: I64, begin: int) -> int | None:
-    """The first tenth in which a host, which is asked by nobody any more, sends data as a client after a pause."""
-    after = elsewhere[elsewhere >= begin]
-    edges = np.concatenate([[begin], after])
-    there = np.flatnonzero(np.diff(edges) >= SECOND_NS // TENTH_NS)
-    return int(after[there[0]]) if len(there) else None
+def _back_as_client(words: ClientsWords, begin: int) -> tuple[int, int] | None:
+    """The first tenth in which a host, which is asked by nobody any more, sends data as a client after a pause.
+
+    And on which connection. One from before shows it if the host goes on with it: a process that shuts down, and
+    listens no more, still asks other brokers for some seconds.
+    """
+    counts = (words.at >= begin) & ((words.first >= begin) | (words.last - words.at >= _GOES_ON))
+    after, on = _lowest(words.at[counts], words.connection[counts])
+    there = np.flatnonzero(np.diff(np.concatenate([[begin], after])) >= SECOND_NS // TENTH_NS)
+    return (int(after[there[0]]), int(on[there[0]])) if len(there) else None
 
 
 def _tenths(rows: pa.Table, name: str) -> tuple[I64, I64]:

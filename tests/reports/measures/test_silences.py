@@ -222,6 +222,27 @@ def test_a_broker_that_speaks_as_a_client_after_a_pause_is_back(back: float, unt
     assert times(only([asked(5, 0.3, None)], [*talk, to_others])) == (0.2, until)
 
 
+@pytest.mark.parametrize(
+    ("goes_on", "new", "until", "on"),
+    [
+        ((), (), None, None),  # it shuts down, and asks others once more
+        ((6.3,), (), 1.3, 9),  # it had stood still
+        ((6.2,), (), None, None),
+        ((), (4.0,), 4.0, 10),
+        ((), (1.3,), 1.3, 10),
+    ],
+)
+def test_a_broker_that_asks_others_on_a_connection_from_before_is_back_if_it_goes_on(
+    goes_on: tuple[float, ...], new: tuple[float, ...], until: float | None, on: int | None
+) -> None:
+    talk = [health(1, "broker", [0, 0.1], [0, 0.1]), health(1, "client", [9], [])]
+    given = {"client": B1, "broker": "10.0.0.7:9092"}
+    before = health(9, "client", [0, 1.3, *goes_on], [0, 1.3, *goes_on], **given)
+    opened = [health(10, "client", [*new], [*new], **given)] if new else []
+    one = only([asked(5, 0.3, None)], [*talk, before, *opened])
+    assert (times(one), one["back_connection"]) == ((0.2, until), on)
+
+
 @pytest.mark.parametrize(("before", "by"), [([], "opened"), ([0.2], "kept")])
 def test_what_came_back_first_is_told_by_its_data_if_no_beginning_is_there(before: list[float], by: str) -> None:
     talk = [health(1, "broker", [0, 0.1, 0.2], [0, 0.1, 0.2]), health(2, "broker", [*before, 3.0], [*before, 3.0])]
