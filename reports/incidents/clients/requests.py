@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 
 from kafkascope.decoders.errors import Error
 from kafkascope.reports.columns.name_lists import listed
+from kafkascope.reports.columns.nearest import near_ones
 from kafkascope.reports.columns.text import address, client_name, counted
 from kafkascope.reports.columns.words import clock, duration
 from kafkascope.reports.incidents.brokers.outage import Outage, out_at
@@ -181,6 +182,10 @@ def _refusal(
         also = f", as {makers} could not create {'it' if len(topics) == 1 else 'them'}: {error}"
         advice = error.advice
         evidence += [*answers(of_making), *_reasons(signs, error, "CreateTopics", of_making[0]["first"])]
+    near = ""
+    if refusal.kind == IncidentKind.UNKNOWN_TOPIC and len(topics) == 1:
+        near = near_ones(topics[0], signs.used_topics - {*topics}).replace("; ", " (", 1)
+        near += ")" if near else ""
     altered = altered_before(signs, {row["error"] for row in rows}, topics, since)
     if refusal.kind == IncidentKind.TOO_FEW_REPLICAS and outage is not None:
         severity = Severity.WARNING  # the broker's incident is the cause, and stands before it
@@ -197,7 +202,7 @@ def _refusal(
         subjects=(*every(Role.TOPIC, topics[:EVIDENCE_SHOWN]), *signs.clients(names, signs.asked_from(rows))),
         started=since,
         ended=until,
-        headline=f"{listed(names or ['a client'])} {words}: {listed(topics)}, from {clock(since)} to "
+        headline=f"{listed(names or ['a client'])} {words}: {listed(topics)}{near}, from {clock(since)} to "
         f"{clock(until)}{also} ({told})",
         evidence=tuple(evidence),
         advice=advice,

@@ -64,6 +64,13 @@ def test_of_clients_with_one_name_it_is_that_which_asked() -> None:
     assert names(only(error_histogram=nobody_knows, connections=clients)) == ["orders", "rdkafka", H1, H2]
 
 
+@pytest.mark.parametrize(("used", "near"), [(["order", "bills"], " (near is order)"), (["bills"], ""), ([], "")])
+def test_the_name_that_may_have_been_meant_is_told(used: list[str], near: str) -> None:
+    written = [row("throughput", topic=topic, records=9) for topic in used]
+    one = only(error_histogram=[unknown(count=6)], connections=[CLIENT], throughput=written)
+    assert f"does not exist: orders{near}, from" in one.headline
+
+
 def test_a_topic_that_nobody_could_create() -> None:
     made = [
         error("INVALID_REPLICATION_FACTOR", "CreateTopics", 9, 9, topic="orders", client_id="admin"),
