@@ -120,7 +120,7 @@ def _fenced(signs: Signs, takeovers: Sequence[Takeover]) -> Incident:
     )
     return Incident(
         kind=IncidentKind.PRODUCER_FENCED,
-        severity=Severity.INFO if worked is None or not goes_on else Severity.WARNING,
+        severity=Severity.INFO,  # what fencing is for; who does it again and again shares the id (`_shared`)
         certainty=Certainty.CERTAIN,
         subjects=(
             *every(Role.CLIENT, dict.fromkeys((client_id, by))),

@@ -76,15 +76,15 @@ FENCED = produces(20.5, 1, "INVALID_PRODUCER_EPOCH")
 GOES_ON = produces(20.7, 2)
 
 
-@pytest.mark.parametrize(("worked", "severity"), [(15, "warning"), (14.9, "info"), (20.3, "info"), (None, "info")])
-def test_one_that_is_fenced_once_is_told_by_whom(worked: float | None, severity: str) -> None:
+@pytest.mark.parametrize(("worked", "at_work"), [(15, True), (14.9, False), (20.3, False), (None, False)])
+def test_one_that_is_fenced_once_is_told_by_whom(worked: float | None, at_work: bool) -> None:
     before = [] if worked is None else [produces(worked, 1)]
     gone = connection(1, H1, client_id="t1", closed=22)
     one = only(exchanges=[*TURNS[:3], *before, FENCED, GOES_ON], connections=[gone, T2])
-    assert (one.kind, one.severity, one.certainty) == ("producer_fenced", severity, "certain")
+    assert (one.kind, one.severity, one.certainty) == ("producer_fenced", "info", "certain")
     assert names(one) == ["t1", "t2", H1, H2]
     assert (seconds(one.started), seconds(one.ended)) == (20, 20.5)
-    work = ", which was at work," if severity == "warning" else ""
+    work = ", which was at work," if at_work else ""
     assert one.headline == (
         f"t2 ({H2}) took transactional id tx over from t1 ({H1}){work} at {clock(at(20))}: that one was refused "
         f"(Produce: INVALID_PRODUCER_EPOCH) at {clock(at(20.5))}; it went away at {clock(at(22))}"
