@@ -85,9 +85,8 @@ def unresolved(signs: Signs) -> Iterator[Incident]:
     clusters: dict[str | None, dict[str, list[Row]]] = defaultdict(lambda: defaultdict(list))
     for row in signs.placing:
         clusters[row["cluster_id"]][str(row["node_id"])].append(row)
-    never_tried: list[
-        tuple[list[Row], set[str] | None]
-    ] = []  # what was told of brokers, and who is asked; None: anybody
+    # What was told of brokers, and who is asked for them; None: anybody.
+    never_tried: list[tuple[list[Row], set[str] | None]] = []
     for nodes in clusters.values():
         of_each = list(nodes.values())
         if not (
