@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
@@ -123,6 +123,17 @@ class Signs(GroupRows):
         """Errors counted in spans, by time; also those that are ordinary by themselves."""
         found = [row for row in self.rows("error_histogram") if not row["rest"]]
         return sorted(found, key=lambda row: (row["first"], *(str(row[name]) for name in _ERROR_ORDER)))
+
+    @cached_property
+    def _errors_by_client(self) -> dict[str | None, list[Row]]:
+        found: dict[str | None, list[Row]] = defaultdict(list)
+        for row in self.errors:
+            found[row["client_id"]].append(row)
+        return found
+
+    def errors_of(self, client_ids: Iterable[str | None]) -> list[Row]:
+        """Of `errors` those of some clients, of one after the other."""
+        return [row for name in client_ids for row in self._errors_by_client.get(name, ())]
 
     @cached_property
     def stale_leaders(self) -> list[Row]:

@@ -79,13 +79,8 @@ def _permissions(signs: Signs, names: Sequence[str], _hosts: Sequence[str], sinc
     sought = _sought(signs, names)
     subjects, on, needed = set[Subject](), set[str](), set[str]()
     is_named = True
-    for row in signs.errors:
-        if (
-            row["error"] not in REFUSED
-            or (row["client_id"] or NO_NAME) not in whose
-            or row["first"] > until
-            or row["last"] < since
-        ):
+    for row in signs.errors_of(None if name == NO_NAME else name for name in whose):
+        if row["error"] not in REFUSED or row["first"] > until or row["last"] < since:
             continue
         kind = REFUSED[row["error"]]
         told = row["topic"] if kind == "topic" else row["group_id"] if kind == "group" else None
@@ -142,8 +137,8 @@ def _by_quota(signs: Signs, names: Sequence[str], hosts: Sequence[str], since: i
     """Who set the quota, what is refused by it, and groups that fall behind by it, or take members out, each once."""
     quota = quota_before(signs, names, since)
     refused: dict[str, int] = defaultdict(int)
-    for row in signs.errors:
-        if row["error"] == Error.THROTTLING_QUOTA_EXCEEDED and row["client_id"] in names:
+    for row in signs.errors_of(names):
+        if row["error"] == Error.THROTTLING_QUOTA_EXCEEDED:
             refused[row["api"]] += row["count"] * (row["first"] <= until and since <= row["last"])
     told = ", ".join(f"{api} {counted(count, 'time')}" for api, count in sorted(refused.items()) if count)
     held = signs.once(lag.by_quota)

@@ -1,6 +1,6 @@
 """Transactional ids that several processes use: each that starts takes it over, and fences the one before.
 
-Once is how one replaces another that hangs: then it is told by whom, and is a warning if the other one was at work.
+Once is how one replaces another that hangs: then it is told by whom, and whether the other one was at work.
 """
 
 from __future__ import annotations
